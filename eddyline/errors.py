@@ -1,0 +1,82 @@
+"""Every error a user can meet: it names the thing, shows the place in the SQL, and says what to do.
+
+`place` is (line, column), counted from one, wherever the error has SQL behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class Error(Exception):
+    """The base of all errors that Eddyline raises on purpose."""
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, sql: str | None = None, span: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.sql = sql
+        self.span = span
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        if self.sql is None:
+            return None
+        start = self.span[0] if self.span else 0
+        before = self.sql[:start]
+        return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
+
+    def at(self, sql: str, span: tuple[int, int] | None) -> Error:
+        """The same error with its place, unless it already has one."""
+        if self.sql is None:
+            self.sql = sql
+        if self.span is None:
+            self.span = span
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.sql is not None and self.place is not None:
+            line, column = self.place
+            text = self.sql.split("\n")[line - 1]
+            width = max(1, min(self.span[1] - self.span[0], len(text) - column + 1)) if self.span else 1
+            lines += [f"  at line {line}, column {column}:", f"    {text}", "    " + " " * (column - 1) + "^" * width]
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+
+class ParseError(Error):
+    """The text is not a statement of the language."""
+
+
+class BindError(Error):
+    """The statement names something that does not exist, or combines types that do not go together."""
+
+
+class CatalogError(Error):
+    """A name is taken, missing, or still in use."""
+
+
+class DataError(Error):
+    """Rows or parameters that do not fit their declaration; none of them was applied."""
+
+
+class StateError(Error):
+    """A saved state that cannot be written, read, or understood."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint that lists what exists, the closest first."""
+    names = sorted(set(known))
+    lowered = {n.lower(): n for n in names}
+    close = [lowered[c] for c in get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.6)]
+    if close:
+        return f"Did you mean {' or '.join(repr(c) for c in close)}?"
+    if not names:
+        return "None exists yet."
+    shown = ", ".join(repr(n) for n in names[:8])
+    return f"There is {shown}{' and more' if len(names) > 8 else ''}."

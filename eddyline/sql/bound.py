@@ -1,0 +1,167 @@
+"""Bound statements: names resolved, types known, conversions explicit.
+
+A query is a `SelectBlock` or a `SetQuery`, as the user wrote it. Columns are positions: inside a block,
+`where`, `keys` and aggregate arguments see the columns of all sources side by side; `having` and `outputs` see
+the keys followed by the aggregates if the block groups, and the source columns otherwise.
+
+Constants of a standing query are `Param`s, so that queries with other constants have the same bound form;
+a `Constant` is a value that belongs to the shape itself (all constants inside a declared family).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    index: int
+    type: pa.DataType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    index: int
+    type: pa.DataType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: Any  # bool, int, float, str, datetime, date, timedelta or None
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operation of `functions.py` (or `udf:name`) applied to arguments of the types it expects.
+
+    The result is NULL where an argument is NULL, unless the function says otherwise, and where the operation has
+    no value (division by zero, overflow, a text that is not a number).
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    type: pa.DataType
+
+
+Expr = Column | Param | Constant | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`range`: size is an INTERVAL; `rows`: size is a BIGINT; `unbounded`: size is None. Sizes see no columns."""
+
+    kind: Literal["unbounded", "range", "rows"]
+    size: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    stream: str
+    alias: str
+    fields: tuple[Field, ...]
+    time: int  # position of the event-time column
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    table: str
+    alias: str
+    fields: tuple[Field, ...]
+    retroactive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedSource:
+    query: Query
+    alias: str
+    fields: tuple[Field, ...]
+
+
+Source = StreamSource | TableSource | DerivedSource
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    function: Literal["count", "sum", "avg", "min", "max"]
+    argument: Expr | None  # None only for COUNT(*)
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class SelectBlock:
+    sources: tuple[Source, ...]
+    where: Expr | None
+    keys: tuple[Expr, ...] | None  # None: no grouping; (): one group that always exists
+    aggregates: tuple[Aggregate, ...]
+    having: Expr | None
+    outputs: tuple[Output, ...]
+    distinct: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(o.name, o.expr.type) for o in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuery:
+    """Bag operation by multiplicity: UNION ALL, INTERSECT ALL, EXCEPT ALL. Both sides have the same types."""
+
+    kind: Literal["union", "intersect", "except"]
+    left: Query
+    right: Query
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+Query = SelectBlock | SetQuery
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query and its parameters; `values` are the constants of a text that was registered on its own."""
+
+    query: Query
+    params: tuple[Field, ...]
+    values: tuple[Any, ...] = ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            yield from walk(arg)
+
+
+def sources(query: Query) -> Iterator[StreamSource | TableSource]:
+    """The streams and tables a query reads, at any depth, in the order of the text."""
+    if isinstance(query, SetQuery):
+        yield from sources(query.left)
+        yield from sources(query.right)
+        return
+    for s in query.sources:
+        if isinstance(s, DerivedSource):
+            yield from sources(s.query)
+        else:
+            yield s

@@ -1,0 +1,125 @@
+"""The functions of the language: how SQL spells them, what types they take and give.
+
+What they compute is said once here in words and twice in code, by `operators/evaluate.py` over Arrow columns and
+by `reference/scalar.py` over single values; the tests hold the two against each other.
+
+    add sub mul     numbers of one type; NULL on overflow of an integer. TIMESTAMP ± INTERVAL, INTERVAL ± INTERVAL,
+                    TIMESTAMP - TIMESTAMP (an INTERVAL), INTERVAL * BIGINT
+    div             DOUBLE / DOUBLE; NULL when the divisor is zero
+    mod             integers or DOUBLE; sign of the dividend; NULL when the divisor is zero
+    neg abs         numbers and INTERVAL; NULL on overflow
+    eq ne lt le gt ge   any one type; NaN equals NaN and is above every number; -0.0 equals 0.0; strings by code point
+    same            eq that is never NULL: NULL is the same as NULL
+    and or not      three-valued
+    is_null         never NULL
+    like            pattern with % and _ and escape character backslash, the whole string, case-sensitive
+    in              first argument against the others: true if equal to one, else NULL if any is NULL, else false
+    case            condition, value, condition, value, ..., otherwise: the first value whose condition is true
+    coalesce        the first that is not NULL
+    least greatest  over the arguments that are not NULL; NULL if all are; NaN is greatest
+    upper lower length concat   strings; length counts code points; concat is NULL if any argument is
+    floor ceil      DOUBLE to BIGINT; NULL if out of range or not a number
+    round           DOUBLE (half away from zero) to DOUBLE, with a constant number of digits
+    sqrt            DOUBLE; NaN below zero
+    cast            to the type of the call; NULL where the value has no such form; DOUBLE to integer drops the
+                    fraction; string to number, boolean, date or timestamp ignores spaces around
+    interval        a number (BIGINT or DOUBLE) times a constant unit in microseconds, an INTERVAL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eddyline import types as t
+
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+
+
+def unit_of(word: str) -> int | None:
+    """Microseconds of `SECOND`, `seconds`, …; None for a unit without a fixed length."""
+    word = word.upper()
+    return UNITS.get(word) or UNITS.get(word.removesuffix("S"))
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a named function takes: the types it converts its arguments to, and the type it gives."""
+
+    least_args: int
+    most_args: int
+    resolve: Callable[[Sequence[pa.DataType]], tuple[list[pa.DataType], pa.DataType] | None]
+
+
+def _fixed(takes: Sequence[pa.DataType], gives: pa.DataType) -> Signature:
+    n = len(takes)
+    return Signature(n, n, lambda _: (list(takes), gives))
+
+
+def _all_alike(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType], pa.DataType] | None:
+    joined: pa.DataType | None = t.NULL
+    for x in types:
+        joined = t.common(joined, x) if joined is not None else None
+    return None if joined is None else ([joined] * len(types), joined)
+
+
+def _number_or_interval(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType], pa.DataType] | None:
+    (x,) = types
+    return ([x], x) if t.is_numeric(x) or x == t.INTERVAL else ([t.DOUBLE], t.DOUBLE) if x == t.NULL else None
+
+
+NAMED = {
+    "abs": Signature(1, 1, _number_or_interval),
+    "upper": _fixed([t.STRING], t.STRING),
+    "lower": _fixed([t.STRING], t.STRING),
+    "length": _fixed([t.STRING], t.INT),
+    "concat": Signature(1, 255, lambda ts: ([t.STRING] * len(ts), t.STRING)),
+    "floor": _fixed([t.DOUBLE], t.BIGINT),
+    "ceil": _fixed([t.DOUBLE], t.BIGINT),
+    "sqrt": _fixed([t.DOUBLE], t.DOUBLE),
+    "round": Signature(1, 2, lambda ts: ([t.DOUBLE, t.INT][: len(ts)], t.DOUBLE)),
+    "coalesce": Signature(1, 255, _all_alike),
+    "least": Signature(2, 255, _all_alike),
+    "greatest": Signature(2, 255, _all_alike),
+}
+
+
+def arithmetic(op: str, a: pa.DataType, b: pa.DataType) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:
+    """Operand types and result type of `a op b`, or None if they do not go together."""
+    if op == "div":
+        ok = all(t.is_numeric(x) or x == t.NULL for x in (a, b))
+        return (t.DOUBLE, t.DOUBLE, t.DOUBLE) if ok else None
+    if {a, b} & {t.TIMESTAMP, t.DATE, t.INTERVAL}:
+        moments = (t.TIMESTAMP, t.DATE)
+        if op == "sub" and a in moments and b in moments:
+            return t.TIMESTAMP, t.TIMESTAMP, t.INTERVAL
+        if op in ("add", "sub") and a in moments and b == t.INTERVAL:
+            return t.TIMESTAMP, t.INTERVAL, t.TIMESTAMP
+        if op == "add" and a == t.INTERVAL and b in moments:
+            return t.INTERVAL, t.TIMESTAMP, t.TIMESTAMP
+        if op in ("add", "sub") and a == b == t.INTERVAL:
+            return a, b, t.INTERVAL
+        if op == "mul" and a == t.INTERVAL and t.is_integer(b):
+            return a, t.BIGINT, t.INTERVAL
+        if op == "mul" and b == t.INTERVAL and t.is_integer(a):
+            return t.BIGINT, b, t.INTERVAL
+        return None
+    joined = t.common(a, b)
+    if joined == t.NULL:
+        joined = t.DOUBLE
+    if joined is None or not t.is_numeric(joined):
+        return None
+    return joined, joined, joined
