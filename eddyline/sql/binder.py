@@ -1,0 +1,476 @@
+"""Queries: sqlglot trees to bound blocks. Names are resolved, types checked, everything unsupported is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from eddyline import types as t
+from eddyline.errors import Error, did_you_mean
+from eddyline.sql.bound import (
+    Aggregate,
+    BoundQuery,
+    Call,
+    Column,
+    Constant,
+    DerivedSource,
+    Expr,
+    Field,
+    Output,
+    Query,
+    SelectBlock,
+    SetQuery,
+    Source,
+    StreamSource,
+    TableSource,
+    Window,
+)
+from eddyline.sql.catalog import Catalog
+from eddyline.sql.expressions import Constants, ExpressionBinder, Folded, Loose, Recipe, Scope, ScopeColumn, fail, span_of
+from eddyline.sql.statements import QueryText, WindowText
+
+_SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
+_SET_OPERATIONS = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
+_AGGREGATES: Mapping[type, Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
+_CLAUSES = {
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "windows": "WINDOW",
+    "qualify": "QUALIFY",
+    "laterals": "LATERAL VIEW",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A bound query with the recipes that make its lifted constants from the literals of its text."""
+
+    bound: BoundQuery
+    recipes: tuple[Recipe, ...]
+
+
+def bind_standing(catalog: Catalog, text: QueryText) -> Binding:
+    """A query registered as text: its constants become parameters."""
+    return _bind(catalog, text, Constants("lift"))
+
+
+def bind_family(catalog: Catalog, text: QueryText, params: Sequence[Field]) -> Binding:
+    """A declared family: its parameters are named, its constants belong to the shape."""
+    return _bind(catalog, text, Constants("keep", declared=params))
+
+
+def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
+    try:
+        query = QueryBinder(catalog, text, constants).query(text.tree)
+        _refuse_late_tables(query)
+    except Error as e:
+        raise e.at(text.sql, e.span or span_of(text.tree)) from None
+    except RecursionError:
+        raise Error("The query is nested too deeply.", sql=text.sql, span=span_of(text.tree)) from None
+    if constants.policy == "keep":
+        return Binding(BoundQuery(query, tuple(constants.declared)), ())
+    return Binding(BoundQuery(query, tuple(constants.params), tuple(constants.values)), tuple(constants.recipes))
+
+
+class QueryBinder:
+    def __init__(self, catalog: Catalog, text: QueryText, constants: Constants) -> None:
+        self.catalog = catalog
+        self.windows = dict(text.windows)
+        self.constants = constants
+        self.named: list[tuple[str, exp.Expr]] = []  # WITH, innermost last
+
+    def query(self, tree: exp.Expr) -> Query:
+        if isinstance(tree, (exp.Subquery, exp.Paren)):
+            return self.query(tree.this)
+        if type(tree) in _SET_OPERATIONS:
+            return self._set_operation(tree)
+        if not isinstance(tree, exp.Select):
+            fail(tree, "Expected a SELECT.")
+        depth = len(self.named)
+        with_ = tree.args.get("with_")
+        if with_ is not None:
+            if with_.args.get("recursive"):
+                fail(tree, "WITH RECURSIVE is not supported.")
+            self.named += [(cte.alias, cte.this) for cte in with_.expressions]
+        bound = self._block(tree)
+        del self.named[depth:]
+        return bound
+
+    # set operations
+
+    def _set_operation(self, tree: exp.Expr) -> Query:
+        for arg, word in _CLAUSES.items():
+            if tree.args.get(arg):
+                fail(tree, f"{word} is not supported in a standing query.", "Sort or limit where the changes are read.")
+        if tree.args.get("with_"):
+            self.named += [(cte.alias, cte.this) for cte in tree.args["with_"].expressions]
+        left, right = self.query(tree.this), self.query(tree.expression)
+        if len(left.fields) != len(right.fields):
+            fail(tree, f"Both sides need as many columns; found {len(left.fields)} and {len(right.fields)}.")
+        types = []
+        for a, b in zip(left.fields, right.fields, strict=True):
+            joined = t.common(a.type, b.type)
+            if joined is None:
+                fail(tree, f"Column {a.name!r} is {t.name_of(a.type)} on one side and {t.name_of(b.type)} on the other.")
+            types.append(joined)
+        left, right = _with_types(left, types), _with_types(right, types)
+        kind: Any = _SET_OPERATIONS[type(tree)]
+        if not tree.args.get("distinct"):
+            return SetQuery(kind, left, right)
+        if kind == "union":
+            return _distinct(SetQuery(kind, left, right))
+        return SetQuery(kind, _distinct(left), _distinct(right))
+
+    # SELECT
+
+    def _block(self, tree: exp.Select) -> SelectBlock:
+        for arg, value in tree.args.items():
+            if value and arg not in _SELECT_ARGS:
+                word = _CLAUSES.get(arg, arg.upper())
+                fail(tree, f"{word} is not supported in a standing query.", "Sort or limit where the changes are read.")
+        if tree.args.get("kind"):
+            fail(tree, f"SELECT AS {tree.args['kind']} is not supported.")
+        sources, conditions = self._from(tree)
+        scope = Scope([ScopeColumn(s.alias, f.name, f.type) for s in sources for f in s.fields])
+        binder = ExpressionBinder(self.catalog, scope, self.constants)
+        where = tree.args.get("where")
+        bound_conditions = [binder.condition(c, "ON") for c in conditions]
+        if where is not None:
+            bound_conditions.append(binder.condition(where.this, "WHERE"))
+        condition = _all(bound_conditions)
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            fail(tree, "DISTINCT ON is not supported.", "Use GROUP BY.")
+        items = self._items(tree, sources)
+        group, having = tree.args.get("group"), tree.args.get("having")
+        grouped = group is not None or having is not None or any(_has_aggregate(e) for _, e in items)
+        if grouped:
+            grouping = _Grouping(self, binder, group, items)
+            outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
+            kept = grouping.condition(having.this) if having is not None else None
+            aggregates = tuple(grouping.aggregates)
+            return SelectBlock(tuple(sources), condition, grouping.keys, aggregates, kept, outputs, distinct is not None)
+        outputs = tuple(Output(name, _typed(binder, e)) for name, e in items)
+        return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
+
+    def _from(self, tree: exp.Select) -> tuple[list[Source], list[exp.Expr]]:
+        from_ = tree.args.get("from_")
+        if from_ is None:
+            fail(tree, "The query reads nothing.", "Add FROM with a stream or a table.")
+        sources = [self._source(from_.this)]
+        conditions: list[exp.Expr] = []
+        for join in tree.args.get("joins") or []:
+            side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+            if side or kind not in ("", "INNER", "CROSS") or join.args.get("method"):
+                words = " ".join(w for w in (join.args.get("method") or "", side, kind) if w)
+                fail(join, f"{words} JOIN is not supported.", "Use an inner JOIN; EXCEPT ALL tells what has no partner.")
+            left_sources = list(sources)
+            sources.append(self._source(join.this))
+            if join.args.get("on") is not None:
+                conditions.append(join.args["on"])
+            for column in join.args.get("using") or []:
+                conditions.append(_using(column, left_sources, sources[-1]))
+        seen: set[str] = set()
+        for s, node in zip(sources, [from_.this, *[j.this for j in tree.args.get("joins") or []]], strict=True):
+            if s.alias.lower() in seen:
+                fail(node, f"Two sources are called {s.alias!r}.", f"Give one another name: … AS {s.alias}2.")
+            seen.add(s.alias.lower())
+        return sources, conditions
+
+    def _source(self, node: exp.Expr) -> Source:
+        window = self._window_of(node)
+        alias = node.alias_or_name
+        if isinstance(node, exp.Subquery):
+            if window is not None:
+                fail(node, "A window goes after a stream, not after a subquery.")
+            return self._derived(self.query(node.this), alias or "_", node)
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            fail(node, "FROM takes streams, tables, views and subqueries.")
+        if node.args.get("db"):
+            fail(node, f"Names have one part, found {node.sql()}.")
+        if node.args.get("joins") or node.args.get("laterals") or node.args.get("pivots") or node.args.get("sample"):
+            fail(node, "FROM takes streams, tables, views and subqueries, joined by commas or JOIN.")
+        name = node.name
+        for i in range(len(self.named) - 1, -1, -1):
+            if self.named[i][0].lower() == name.lower():
+                hidden = self.named[i:]
+                del self.named[i:]
+                bound = self.query(hidden[0][1])
+                self.named += hidden
+                return self._derived(bound, alias, node)
+        stream = self.catalog.streams.get(name)
+        if stream is not None:
+            return StreamSource(stream.name, alias, stream.fields, stream.time, window or Window("unbounded"))
+        if window is not None:
+            fail(node, f"{name!r} is not a stream, so it has no window.", did_you_mean(name, self.catalog.streams.names()))
+        table = self.catalog.tables.get(name)
+        if table is not None:
+            return TableSource(table.name, alias, table.fields, table.retroactive)
+        view = self.catalog.views.get(name)
+        if view is not None:
+            return self._derived(view.query, alias, node)
+        fail(node, f"There is no stream, table or view {name!r}.", did_you_mean(name, self.catalog.relation_names()))
+
+    def _derived(self, query: Query, alias: str, node: exp.Expr) -> DerivedSource:
+        names = [c.name for c in (node.args["alias"].args.get("columns") or [])] if node.args.get("alias") else []
+        if names and len(names) != len(query.fields):
+            fail(node, f"{alias!r} names {len(names)} columns, but its query has {len(query.fields)}.")
+        fields = tuple(Field(n, f.type) for n, f in zip(names, query.fields, strict=True)) if names else query.fields
+        return DerivedSource(query, alias, fields)
+
+    def _window_of(self, node: exp.Expr) -> Window | None:
+        """The window that follows the source's name or its alias, if any."""
+        places = [n.meta["start"] for n in _own_identifiers(node) if "start" in n.meta]
+        texts: list[WindowText] = [self.windows[p] for p in places if p in self.windows]
+        if not texts:
+            return None
+        text = texts[0]
+        binder = ExpressionBinder(self.catalog, Scope([]), self.constants)
+        try:
+            loose = binder.loose(text.size)
+            if text.kind == "rows" and not t.is_integer(loose.type):
+                fail(text.size, f"A count window needs a whole number, found {t.name_of(loose.type)}.")
+            if isinstance(loose, Folded) and (loose.value if text.kind == "rows" else loose.value.total_seconds()) < 0:
+                fail(text.size, "A window cannot be negative.")
+            want = t.BIGINT if text.kind == "rows" else t.INTERVAL
+            return Window(text.kind, binder.settle(binder.converted(loose, want, text.size)))
+        except Error as e:
+            e.span = e.span or text.span
+            raise
+
+    def _items(self, tree: exp.Select, sources: Sequence[Source]) -> list[tuple[str, exp.Expr]]:
+        """The output columns as (name, expression); stars are spread out."""
+        items: list[tuple[str, exp.Expr]] = []
+        for i, e in enumerate(tree.expressions):
+            if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
+                if e.args.get("except_") or e.args.get("replace") or e.args.get("rename"):
+                    fail(e, "* takes no EXCEPT or REPLACE.")
+                only = e.table if isinstance(e, exp.Column) else ""
+                chosen = [s for s in sources if not only or s.alias.lower() == only.lower()]
+                if not chosen:
+                    fail(e, f"There is no source {only!r} in FROM.", did_you_mean(only, [s.alias for s in sources]))
+                for s in chosen:
+                    items += [(f.name, exp.column(f.name, table=s.alias, quoted=True)) for f in s.fields]
+            elif isinstance(e, exp.Alias):
+                items.append((e.alias, e.this))
+            elif isinstance(e, exp.Column):
+                items.append((e.name, e))
+            else:
+                plain = not any(isinstance(n, (exp.Literal, exp.Placeholder)) for n in e.walk())
+                items.append((e.sql(dialect="spark").lower() if plain else f"_c{i}", e))
+        if not items:
+            fail(tree, "The query selects nothing.")
+        return items
+
+
+class _Grouping:
+    """The second half of a grouping block: outputs see keys and aggregates instead of source columns."""
+
+    def __init__(
+        self, owner: QueryBinder, inner: ExpressionBinder, group: exp.Expr | None, items: Sequence[tuple[str, exp.Expr]]
+    ) -> None:
+        self.inner = inner
+        self.aggregates: list[Aggregate] = []
+        self._texts: list[str] = []
+        self._key_texts: list[str] = []
+        keys: list[Expr] = []
+        if group is not None:
+            for arg in ("rollup", "cube", "grouping_sets", "all", "totals"):
+                if group.args.get(arg):
+                    fail(group, f"GROUP BY {arg.upper().replace('_', ' ')} is not supported.")
+            for e in group.expressions:
+                tree = self._key_tree(e, items)
+                if _has_aggregate(tree):
+                    fail(e, "A group key cannot contain an aggregate.")
+                keys.append(_typed(inner, tree))
+                self._key_texts.append(_normal(tree))
+        self.keys = tuple(keys)
+        self.outer = ExpressionBinder(owner.catalog, Scope([]), inner.constants, self._special)
+
+    def _key_tree(self, e: exp.Expr, items: Sequence[tuple[str, exp.Expr]]) -> exp.Expr:
+        if isinstance(e, exp.Literal) and not e.args.get("is_string"):
+            text = str(e.this)
+            if not text.isdigit() or not 1 <= int(text) <= len(items):
+                fail(e, f"GROUP BY {text} is not a position in the list of {len(items)} columns.")
+            return items[int(text) - 1][1]
+        if isinstance(e, exp.Column) and not e.table:
+            in_scope = any(c.name.lower() == e.name.lower() for c in self.inner.scope.columns)
+            for name, tree in items:
+                if not in_scope and name.lower() == e.name.lower():
+                    return tree
+        return e
+
+    def bind(self, tree: exp.Expr) -> Expr:
+        return _typed(self.outer, tree)
+
+    def condition(self, tree: exp.Expr) -> Expr:
+        return self.outer.condition(tree, "HAVING")
+
+    def _special(self, tree: exp.Expr) -> Loose | None:
+        text = _normal(tree)
+        if text in self._key_texts:
+            i = self._key_texts.index(text)
+            return Column(i, self.keys[i].type, tree.name or f"key{i}")
+        if type(tree) in _AGGREGATES:
+            return self._aggregate(tree)
+        if isinstance(tree, exp.Column):
+            self.inner.loose(tree)  # a name that does not exist is the first thing to say
+            fail(tree, f"{tree.sql()} is neither a group key nor inside an aggregate.", "Add it to GROUP BY, or aggregate it.")
+        return None
+
+    def _aggregate(self, tree: exp.Expr) -> Column:
+        kind = _AGGREGATES[type(tree)]
+        argument = tree.this
+        if isinstance(argument, exp.Distinct):
+            fail(tree, f"{kind.upper()}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT.")
+        if isinstance(argument, exp.Expr) and _has_aggregate(argument):
+            fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
+        if tree.expressions:
+            fail(tree, f"{kind.upper()} takes one argument.")
+        if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
+            aggregate = Aggregate("count", None, t.BIGINT)
+        else:
+            if argument is None or isinstance(argument, exp.Star):
+                fail(tree, f"{kind.upper()} needs a column.")
+            loose = self.inner.loose(argument)
+            if kind in ("sum", "avg"):
+                if not (t.is_numeric(loose.type) or loose.type == t.NULL):
+                    fail(tree, f"{kind.upper()} needs numbers, but this is {t.name_of(loose.type)}.")
+                wide = t.DOUBLE if kind == "avg" or t.is_float(loose.type) else t.BIGINT
+                loose = self.inner.converted(loose, wide, argument)
+            elif loose.type == t.NULL:
+                loose = self.inner.converted(loose, t.STRING, argument)
+            result = t.BIGINT if kind == "count" else loose.type
+            aggregate = Aggregate(kind, self.inner.settle(loose), result)
+        text = _normal(tree)
+        if text in self._texts:
+            index = self._texts.index(text)
+        else:
+            index = len(self.aggregates)
+            self.aggregates.append(aggregate)
+            self._texts.append(text)
+        return Column(len(self.keys) + index, aggregate.type, kind)
+
+
+def _typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
+    """An output or key: never of type NULL, so that every column has a type."""
+    loose = binder.loose(tree)
+    return binder.settle(binder.converted(loose, t.STRING, tree) if loose.type == t.NULL else loose)
+
+
+def _normal(tree: exp.Expr) -> str:
+    """The text by which a group key or an aggregate is recognised again; a lone source name does not matter."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    sources = {c.table.lower() for c in tree.find_all(exp.Column) if c.table}
+    text = tree.sql(dialect="spark", normalize=True).lower()
+    if len(sources) == 1:
+        source = sources.pop()
+        text = text.replace(f"`{source}`.", "").replace(f"{source}.", "")
+    return text.replace("`", "")
+
+
+def _has_aggregate(tree: exp.Expr) -> bool:
+    return any(type(n) in _AGGREGATES for n in tree.walk())
+
+
+def _own_identifiers(node: exp.Expr) -> list[exp.Expr]:
+    own = [node.this] if isinstance(node, exp.Table) else []
+    alias = node.args.get("alias")
+    return own + ([alias.this] if alias is not None and alias.this is not None else [])
+
+
+def _using(column: exp.Expr, left: Sequence[Source], right: Source) -> exp.Expr:
+    name = column.name
+    holders = [s for s in left if any(f.name.lower() == name.lower() for f in s.fields)]
+    if len(holders) != 1:
+        fail(column, f"USING ({name}) needs that column in exactly one source on the left, found {len(holders)}.")
+    sides = [exp.column(name, table=s.alias, quoted=True) for s in (holders[0], right)]
+    for side in sides:
+        side.this.meta.update(column.meta)
+    return exp.EQ(this=sides[0], expression=sides[1])
+
+
+def _all(conditions: list[Expr]) -> Expr | None:
+    parts: list[Expr] = []
+    for c in conditions:
+        parts += c.args if isinstance(c, Call) and c.function == "and" else (c,)
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else Call("and", tuple(parts), t.BOOLEAN)
+
+
+def _over(query: Query, outputs: tuple[Output, ...], distinct: bool) -> SelectBlock:
+    source = DerivedSource(query, "_", query.fields)
+    return SelectBlock((source,), None, None, (), None, outputs, distinct)
+
+
+def _with_types(query: Query, types: Sequence[Any]) -> Query:
+    if [f.type for f in query.fields] == list(types):
+        return query
+    outputs = []
+    for i, (f, want) in enumerate(zip(query.fields, types, strict=True)):
+        column: Expr = Column(i, f.type, f.name)
+        outputs.append(Output(f.name, column if f.type == want else Call("cast", (column,), want)))
+    return _over(query, tuple(outputs), False)
+
+
+def _distinct(query: Query) -> SelectBlock:
+    if isinstance(query, SelectBlock):
+        return replace(query, distinct=True)
+    return _over(query, tuple(Output(f.name, Column(i, f.type, f.name)) for i, f in enumerate(query.fields)), True)
+
+
+def _refuse_late_tables(query: Query) -> None:
+    """A non-retroactive table needs partners that never take a row back: it cannot be revised afterwards."""
+    if isinstance(query, SetQuery):
+        _refuse_late_tables(query.left)
+        _refuse_late_tables(query.right)
+        return
+    frozen = [s for s in query.sources if isinstance(s, TableSource) and not s.retroactive]
+    for s in query.sources:
+        if isinstance(s, DerivedSource):
+            _refuse_late_tables(s.query)
+            if frozen and not _is_plain(s.query):
+                raise _late_table(frozen[0], f"the subquery {s.alias!r}")
+        elif frozen and isinstance(s, StreamSource) and s.window.kind == "rows":
+            raise _late_table(frozen[0], f"the count window of {s.alias!r}")
+
+
+def _late_table(table: TableSource, partner: str) -> Error:
+    return Error(
+        f"The non-retroactive table {table.table!r} cannot be joined with {partner}, whose rows may be taken back.",
+        hint=f"Join {table.table} with the stream inside, or create it without NON RETROACTIVE.",
+    )
+
+
+def _is_plain(query: Query) -> bool:
+    """Select, project, join and union over streams: rows come once and leave only by their expiration."""
+    if isinstance(query, SetQuery):
+        return query.kind == "union" and _is_plain(query.left) and _is_plain(query.right)
+    if query.distinct or query.keys is not None:
+        return False
+    return all(
+        _is_plain(s.query)
+        if isinstance(s, DerivedSource)
+        else s.window.kind != "rows"
+        if isinstance(s, StreamSource)
+        else not s.retroactive
+        for s in query.sources
+    )
+
+
+def substitute(expr: Expr, values: Sequence[Any]) -> Expr:
+    """The expression with its parameters replaced by constants."""
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(substitute(a, values) for a in expr.args))
+    if not isinstance(expr, Column | Constant):
+        return Constant(values[expr.index], expr.type)
+    return expr

@@ -1,0 +1,143 @@
+"""The catalog: streams, tables, views, sinks and functions by name. Names are matched without regard to case.
+
+Families and queries have a home of their own (`families/`), because there may be millions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from eddyline.errors import CatalogError, did_you_mean
+from eddyline.sql.bound import Field, Query
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """`USING format OPTIONS (…)`: where a host finds the data of a stream or table, or puts that of a sink."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    name: str
+    fields: tuple[Field, ...]
+    time: int
+    delay: int  # microseconds
+    external: External | None = None
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    fields: tuple[Field, ...]
+    key: tuple[int, ...]
+    retroactive: bool
+    external: External | None = None
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    name: str
+    query: Query
+    refresh_within: int | None  # microseconds
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    name: str
+    external: External
+    targets: tuple[str, ...]
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    takes: tuple[pa.DataType, ...]
+    gives: pa.DataType
+    body: Callable[..., Any]
+
+
+T = TypeVar("T", Stream, Table, View, Sink, Function)
+
+
+class Namespace(Generic[T]):
+    """Things of one kind by name; lookups without regard to case, errors that name the kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._by_key: dict[str, T] = {}
+
+    def add(self, thing: T) -> None:
+        self._by_key[thing.name.lower()] = thing
+
+    def get(self, name: str) -> T | None:
+        return self._by_key.get(name.lower())
+
+    def __getitem__(self, name: str) -> T:
+        found = self.get(name)
+        if found is None:
+            raise CatalogError(f"There is no {self.kind} {name!r}.", hint=did_you_mean(name, self.names()))
+        return found
+
+    def remove(self, name: str) -> None:
+        self._by_key.pop(name.lower())
+
+    def names(self) -> list[str]:
+        return [x.name for x in self._by_key.values()]
+
+    def __iter__(self) -> Any:
+        return iter(list(self._by_key.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
+class Catalog:
+    """What a statement can refer to. `version` moves with every change, so that caches know when they are stale."""
+
+    def __init__(self) -> None:
+        self.streams: Namespace[Stream] = Namespace("stream")
+        self.tables: Namespace[Table] = Namespace("table")
+        self.views: Namespace[View] = Namespace("materialized view")
+        self.sinks: Namespace[Sink] = Namespace("sink")
+        self.functions: Namespace[Function] = Namespace("function")
+        self.version = 0
+
+    def relation_names(self) -> list[str]:
+        return self.streams.names() + self.tables.names() + self.views.names()
+
+    def require_new_relation(self, name: str) -> None:
+        for space in (self.streams, self.tables, self.views):
+            taken = space.get(name)
+            if taken is not None:
+                raise CatalogError(
+                    f"The name {name!r} is taken by a {space.kind}.", hint=f"Choose another name, or DROP {taken.name} first."
+                )
+
+    def add(self, thing: Stream | Table | View | Sink | Function) -> None:
+        self.version += 1
+        match thing:
+            case Stream():
+                self.streams.add(thing)
+            case Table():
+                self.tables.add(thing)
+            case View():
+                self.views.add(thing)
+            case Sink():
+                self.sinks.add(thing)
+            case Function():
+                self.functions.add(thing)
+
+    def remove(self, space: Namespace[Any], name: str) -> None:
+        space.remove(name)
+        self.version += 1

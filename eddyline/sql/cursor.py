@@ -1,0 +1,191 @@
+"""A cursor over the tokens of one statement: what the statement parser reads, with errors that know their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NoReturn
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from eddyline import types as t
+from eddyline.errors import ParseError, did_you_mean
+from eddyline.sql.functions import UNITS, unit_of
+
+
+
+class EddylineDialect(Spark):
+    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …)."""
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+DIALECT = EddylineDialect()
+_QUOTED = (TokenType.STRING,)
+_NOT_NAMES = (
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.L_PAREN,
+    TokenType.R_PAREN,
+    TokenType.COMMA,
+    TokenType.DOT,
+    TokenType.EQ,
+    TokenType.L_BRACKET,
+    TokenType.R_BRACKET,
+    TokenType.COLON,
+)
+
+
+def tokenize(sql: str) -> list[Token]:
+    try:
+        return list(DIALECT.tokenize(sql))
+    except SqlglotError as e:
+        start = max(sql.rfind("'"), sql.rfind('"'), sql.rfind("`"), 0)
+        raise ParseError(
+            f"The text cannot be read as SQL: {str(e).splitlines()[0]}.",
+            hint="Look for a quote or comment that is not closed.",
+            sql=sql,
+            span=(start, start + 1),
+        ) from None
+
+
+def statements(sql: str) -> list[Cursor]:
+    """One cursor per statement of a script; empty statements are dropped."""
+    found: list[Cursor] = []
+    current: list[Token] = []
+    for token in tokenize(sql):
+        if token.token_type == TokenType.SEMICOLON:
+            if current:
+                found.append(Cursor(sql, current))
+            current = []
+        else:
+            current.append(token)
+    if current:
+        found.append(Cursor(sql, current))
+    return found
+
+
+@dataclass
+class Cursor:
+    sql: str
+    tokens: list[Token]
+    at: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text of this statement alone."""
+        return self.sql[self.tokens[0].start : self.tokens[-1].end + 1]
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        i = self.at + ahead
+        return self.tokens[i] if i < len(self.tokens) else None
+
+    def done(self) -> bool:
+        return self.at >= len(self.tokens)
+
+    def span(self) -> tuple[int, int]:
+        token = self.peek()
+        if token is None:
+            end = self.tokens[-1].end + 1
+            return end, end + 1
+        return token.start, token.end + 1
+
+    def fail(self, message: str, hint: str | None = None) -> NoReturn:
+        raise ParseError(message, hint=hint, sql=self.sql, span=self.span())
+
+    def found(self) -> str:
+        token = self.peek()
+        return "the end of the statement" if token is None else repr(self.sql[token.start : token.end + 1])
+
+    def is_word(self, *words: str) -> bool:
+        """Whether the next tokens are these keywords, in this order."""
+        for i, word in enumerate(words):
+            token = self.peek(i)
+            if token is None or token.token_type in _QUOTED or token.text.upper() != word:
+                return False
+        return True
+
+    def accept(self, *words: str) -> bool:
+        if self.is_word(*words):
+            self.at += len(words)
+            return True
+        return False
+
+    def expect(self, *words: str) -> None:
+        if not self.accept(*words):
+            self.fail(f"Expected {' '.join(words)}, found {self.found()}.")
+
+    def name(self, what: str) -> str:
+        token = self.peek()
+        if token is None or token.token_type in _NOT_NAMES or not token.text:
+            self.fail(f"Expected the name of {what}, found {self.found()}.")
+        if not (token.text[0].isalpha() or token.text[0] == "_" or token.token_type == TokenType.IDENTIFIER):
+            self.fail(f"Expected the name of {what}, found {self.found()}.")
+        self.at += 1
+        return str(token.text)
+
+    def string(self, what: str) -> str:
+        token = self.peek()
+        if token is None or token.token_type != TokenType.STRING:
+            self.fail(f"Expected {what} as a quoted string, found {self.found()}.")
+        self.at += 1
+        return str(token.text)
+
+    def type(self) -> object:
+        token = self.peek()
+        word = token.text.upper() if token is not None else ""
+        if word not in t.BY_NAME:
+            hint = did_you_mean(word, t.BY_NAME)
+            if word in ("DECIMAL", "NUMERIC"):
+                hint = "Use DOUBLE, or BIGINT in the smallest unit (cents)."
+            self.fail(f"Expected a type, found {self.found()}.", hint)
+        self.at += 1
+        if word == "VARCHAR" and self.accept("("):
+            self.at += 1
+            self.expect(")")
+        return t.BY_NAME[word]
+
+    def duration(self) -> int:
+        """`INTERVAL 5 SECONDS` or `INTERVAL '5' SECOND`, in microseconds."""
+        self.expect("INTERVAL")
+        token = self.peek()
+        if token is None or token.token_type not in (TokenType.NUMBER, TokenType.STRING):
+            self.fail(f"Expected a number, found {self.found()}.")
+        text = token.text.strip()
+        if token.token_type == TokenType.STRING and " " in text:
+            number, _, word = text.partition(" ")
+        else:
+            number, word = text, None
+        try:
+            amount = float(number)
+        except ValueError:
+            self.fail(f"Expected a number, found {self.found()}.")
+        self.at += 1
+        if word is None:
+            unit_token = self.peek()
+            word = unit_token.text if unit_token is not None else ""
+            if unit_of(word) is None:
+                self.fail(f"Expected a unit of time, found {self.found()}.", f"Units are {', '.join(UNITS)}.")
+            self.at += 1
+        unit = unit_of(word.strip())
+        if unit is None:
+            self.at -= 1
+            self.fail(f"{word.strip()!r} is not a unit of time.", f"Units are {', '.join(UNITS)}.")
+        if not 0 <= amount * unit < 2**62:
+            self.at -= 1
+            self.fail("The interval is out of range.", "Give a length from zero up to a hundred thousand years.")
+        return round(amount * unit)
+
+    def rest(self) -> list[Token]:
+        """All remaining tokens; the cursor moves to the end."""
+        tokens = self.tokens[self.at :]
+        if not tokens:
+            self.fail("The statement ends where a query was expected.")
+        self.at = len(self.tokens)
+        return tokens
+
+    def end(self) -> None:
+        if not self.done():
+            self.fail(f"Expected the end of the statement, found {self.found()}.")

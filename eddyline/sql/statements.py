@@ -1,0 +1,137 @@
+"""Statements as parsed: the frame is ours, queries and expressions inside are sqlglot trees with their windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from eddyline.sql.bound import Field
+from eddyline.sql.catalog import External
+
+
+@dataclass(frozen=True)
+class WindowText:
+    """A window as written after a source; `size` is a sqlglot expression without columns."""
+
+    kind: Literal["range", "rows"]
+    size: exp.Expr
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """A query as sqlglot sees it, and the windows by the position of the token that they follow."""
+
+    tree: exp.Expr
+    windows: Mapping[int, WindowText]
+    sql: str
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    name: str
+    fields: tuple[Field, ...]
+    time: str
+    delay: int
+    external: External | None
+    text: str
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    name: str
+    fields: tuple[Field, ...]
+    key: tuple[str, ...]
+    retroactive: bool
+    external: External | None
+    text: str
+
+
+@dataclass(frozen=True)
+class CreateQuery:
+    name: str
+    options: Mapping[str, str]
+    query: QueryText
+    text: str
+
+
+@dataclass(frozen=True)
+class CreateFamily:
+    name: str
+    params: tuple[Field, ...]
+    options: Mapping[str, str]
+    query: QueryText
+    text: str
+
+
+@dataclass(frozen=True)
+class CreateView:
+    name: str
+    refresh_within: int | None
+    query: QueryText
+    text: str
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    name: str
+    external: External
+    targets: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    kind: Literal["stream", "table", "query", "family", "view", "sink"]
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class Insert:
+    target: str
+    columns: tuple[str, ...]
+    values: exp.Expr | None  # a VALUES tree
+    query: QueryText | None
+
+
+@dataclass(frozen=True)
+class Update:
+    target: str
+    assignments: tuple[tuple[exp.Expr, exp.Expr], ...]
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Delete:
+    target: str
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Show:
+    what: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    name: str
+    analyze: bool
+
+
+@dataclass(frozen=True)
+class SelectOnce:
+    query: QueryText
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A parsed statement with its text and place, for errors that come later."""
+
+    body: Any
+    sql: str
+    span: tuple[int, int] = field(default=(0, 1))
