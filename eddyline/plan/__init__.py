@@ -1,0 +1,1 @@
+"""Plans: frozen nodes, rewrites, update patterns, EXPLAIN."""

@@ -1,0 +1,87 @@
+"""EXPLAIN: the plan as stable text, one operator a line, with the update pattern of its output and who shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eddyline.plan.expressions import text
+from eddyline.plan.nodes import (
+    Distinct,
+    GroupBy,
+    Intersect,
+    Join,
+    Negation,
+    Node,
+    Project,
+    RangeExtreme,
+    Select,
+    Stream,
+    Table,
+    TableJoin,
+    Union,
+)
+from eddyline.plan.patterns import label
+from eddyline.sql.bound import Window
+
+
+def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
+    """The plan under `node`; `note` may add a remark to each line."""
+    lines: list[tuple[str, str, str]] = []
+
+    def visit(n: Node, depth: int) -> None:
+        lines.append(("  " * depth + describe(n), label(n).name, note(n)))
+        for i in n.inputs:
+            visit(i, depth + 1)
+
+    visit(node, 0)
+    width = max(len(line) for line, _, _ in lines)
+    return "\n".join(f"{line:<{width}}  {pattern:<9}  {remark}".rstrip() for line, pattern, remark in lines)
+
+
+def describe(node: Node) -> str:
+    match node:
+        case Stream():
+            return f"stream {node.source.stream}{_alias(node.source.stream, node.source.alias)} {_window(node.window)}"
+        case Table():
+            return f"table {node.source.table}{_alias(node.source.table, node.source.alias)}"
+        case Select():
+            return f"select {text(node.condition)}"
+        case Project():
+            return "project " + ", ".join(_output(o.name, text(o.expr)) for o in node.outputs)
+        case Join():
+            return f"join of {len(node.inputs)}" + _on(node.condition and text(node.condition))
+        case TableJoin():
+            kind = "table join" if node.kind == "retroactive" else "non-retroactive table join"
+            return kind + _on(node.condition and text(node.condition))
+        case Union():
+            return f"union of {len(node.inputs)}"
+        case Intersect():
+            return "intersect"
+        case Negation():
+            return "negation"
+        case Distinct():
+            return "distinct"
+        case GroupBy():
+            what = ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in node.aggregates)
+            return "group" + (f" by {', '.join(text(k) for k in node.keys)}" if node.keys else "") + f": {what}"
+        case RangeExtreme():
+            a = node.aggregate
+            span = f"{text(node.low)} <= {text(node.position)} <= {text(node.high)}"
+            return f"range extreme {a.function}({text(a.argument) if a.argument else '*'}) where {span}"
+
+
+def _window(window: Window) -> str:
+    size = text(window.size) if window.size is not None else ""
+    return {"unbounded": "[UNBOUNDED]", "range": f"[RANGE {size}]", "rows": f"[ROWS {size}]"}[window.kind]
+
+
+def _alias(name: str, alias: str) -> str:
+    return "" if alias == name else f" AS {alias}"
+
+
+def _output(name: str, expression: str) -> str:
+    return name if name == expression else f"{expression} AS {name}"
+
+
+def _on(condition: str | None) -> str:
+    return f" on {condition}" if condition else ""

@@ -1,0 +1,79 @@
+"""Small tools over bound expressions that several parts of planning need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from eddyline import types as t
+from eddyline.sql.bound import Call, Column, Constant, Expr, Param, walk
+
+
+def conjuncts(condition: Expr | None) -> list[Expr]:
+    """The parts of a condition that must all hold."""
+    if condition is None:
+        return []
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for arg in condition.args for part in conjuncts(arg)]
+    return [condition]
+
+
+def all_of(parts: Iterable[Expr]) -> Expr | None:
+    parts = tuple(parts)
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else Call("and", parts, t.BOOLEAN)
+
+
+def columns_of(expr: Expr) -> set[int]:
+    return {e.index for e in walk(expr) if isinstance(e, Column)}
+
+
+def params_of(expr: Expr) -> set[int]:
+    return {e.index for e in walk(expr) if isinstance(e, Param)}
+
+
+def move_columns(expr: Expr, to: Callable[[int], int]) -> Expr:
+    """The same expression over columns in other positions."""
+    if isinstance(expr, Column):
+        return replace(expr, index=to(expr.index))
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(move_columns(a, to) for a in expr.args))
+    return expr
+
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "same": "<=>", "and": "AND", "or": "OR", "like": "LIKE",
+}  # fmt: skip
+
+
+def text(expr: Expr) -> str:
+    """An expression as stable text: parameters by name, conversions left out."""
+    match expr:
+        case Column():
+            return expr.name
+        case Param():
+            return f":{expr.name}"
+        case Constant():
+            return "NULL" if expr.value is None else repr(expr.value) if isinstance(expr.value, str) else str(expr.value)
+        case Call(function="cast"):
+            return text(expr.args[0])
+        case Call(function="is_null"):
+            return f"{_inside(expr.args[0])} IS NULL"
+        case Call(function="not"):
+            return f"NOT {_inside(expr.args[0])}"
+        case Call(function="neg"):
+            return f"-{_inside(expr.args[0])}"
+        case Call(function="in"):
+            return f"{_inside(expr.args[0])} IN ({', '.join(text(a) for a in expr.args[1:])})"
+        case Call(function="interval"):
+            return f"INTERVAL {text(expr.args[0])} * {text(expr.args[1])} us"
+    if expr.function in _INFIX:
+        return f" {_INFIX[expr.function]} ".join(_inside(a) for a in expr.args)
+    return f"{expr.function.removeprefix('udf:')}({', '.join(text(a) for a in expr.args)})"
+
+
+def _inside(expr: Expr) -> str:
+    compound = isinstance(expr, Call) and expr.function in _INFIX
+    return f"({text(expr)})" if compound else text(expr)

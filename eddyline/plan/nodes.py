@@ -1,0 +1,250 @@
+"""Plan nodes: frozen, typed, and checked when built. Columns are positions in the input, side by side for joins.
+
+A node says what is computed, not how: hosts lower nodes to operators. `label` in `patterns.py` gives the update
+pattern of a node's output edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from eddyline import types as t
+from eddyline.sql.bound import Aggregate, Column, Expr, Field, Output, StreamSource, TableSource, Window, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream through its window."""
+
+    source: StreamSource
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.source.fields
+
+    @property
+    def window(self) -> Window:
+        return self.source.window
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    source: TableSource
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.source.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    input: Node
+    condition: Expr
+
+    def __post_init__(self) -> None:
+        _check(self.condition, self.input.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    input: Node
+    outputs: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        for o in self.outputs:
+            _check(o.expr, self.input.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(o.name, o.expr.type) for o in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join of any arity on any condition; `condition` is None for a cross product."""
+
+    inputs: tuple[Node, ...]
+    condition: Expr | None
+
+    def __post_init__(self) -> None:
+        assert len(self.inputs) >= 2, "a join has at least two inputs"
+        if self.condition is not None:
+            _check(self.condition, self.fields)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(f for i in self.inputs for f in i.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """A join with a table: retroactive (a change revises earlier results) or not (it affects later arrivals only)."""
+
+    input: Node
+    table: Table
+    condition: Expr | None
+
+    def __post_init__(self) -> None:
+        if self.condition is not None:
+            _check(self.condition, self.fields)
+
+    @property
+    def kind(self) -> Literal["retroactive", "non-retroactive"]:
+        return "retroactive" if self.table.source.retroactive else "non-retroactive"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input, self.table)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + self.table.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        _same_types(self.inputs)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.inputs[0].fields
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect:
+    """Bag intersection: the smaller multiplicity."""
+
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        _same_types(self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """Bag difference: the multiplicity on the left less that on the right, if positive (document 3, equation 1)."""
+
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        _same_types(self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """Groups by `keys`; without keys there is one group, and it always exists. Output: keys, then aggregates."""
+
+    input: Node
+    keys: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    def __post_init__(self) -> None:
+        for e in (*self.keys, *(a.argument for a in self.aggregates if a.argument is not None)):
+            _check(e, self.input.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        keys = tuple(Field(e.name if isinstance(e, Column) else f"key{i}", e.type) for i, e in enumerate(self.keys))
+        return keys + tuple(Field(a.function, a.type) for a in self.aggregates)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeExtreme:
+    """MIN or MAX of a column over the rows of a table whose `position` lies in [low, high] (document 5, chapter 5)."""
+
+    table: Table
+    position: Expr
+    low: Expr
+    high: Expr
+    aggregate: Aggregate
+
+    def __post_init__(self) -> None:
+        assert self.aggregate.function in ("min", "max"), "an extreme is a minimum or a maximum"
+        for e in (self.position, self.low, self.high):
+            _check(e, self.table.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field(self.aggregate.function, self.aggregate.type),)
+
+
+Node = (
+    Stream | Table | Select | Project | Join | TableJoin | Union | Intersect | Negation | Distinct | GroupBy | RangeExtreme
+)
+
+
+def _check(expr: Expr, fields: tuple[Field, ...]) -> None:
+    for e in walk(expr):
+        if isinstance(e, Column):
+            assert e.index < len(fields), f"column {e.index} of {len(fields)}"
+            assert fields[e.index].type == e.type, f"{e.name} is {fields[e.index].type}, not {e.type}"
+
+
+def _same_types(inputs: tuple[Node, ...]) -> None:
+    first = [f.type for f in inputs[0].fields]
+    for other in inputs[1:]:
+        found = [f.type for f in other.fields]
+        assert found == first, f"{[t.name_of(x) for x in found]} beside {[t.name_of(x) for x in first]}"

@@ -1,0 +1,70 @@
+"""Update patterns (document 3, sections 3 and 5.2): how the rows of an edge come to leave it.
+
+MONOTONIC never leave; WKS leave in the order they came; WK leave at a time known when they come; STR may leave at any
+time, told by a negative row. Leaves: an unbounded stream is MONOTONIC, a time window WKS, a count window STR (its
+expirations cannot be predicted, section 7), a table STR. The five rules then give every other edge.
+
+`takes_back` is about what this engine sends, not about the paper's classes: a group's new value retracts the old one.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from eddyline.plan.nodes import (
+    Distinct,
+    GroupBy,
+    Intersect,
+    Join,
+    Negation,
+    Node,
+    Project,
+    RangeExtreme,
+    Select,
+    Stream,
+    Table,
+    TableJoin,
+    Union,
+)
+
+
+class Pattern(IntEnum):
+    MONOTONIC = 0
+    WKS = 1
+    WK = 2
+    STR = 3
+
+
+def label(node: Node) -> Pattern:
+    inputs = [label(i) for i in node.inputs]
+    worst = max(inputs, default=Pattern.MONOTONIC)
+    match node:
+        case Stream():
+            return {"unbounded": Pattern.MONOTONIC, "range": Pattern.WKS, "rows": Pattern.STR}[node.window.kind]
+        case Table():
+            return Pattern.STR
+        case Select() | Project():  # rule 1
+            return worst
+        case TableJoin(kind="non-retroactive"):  # rule 1
+            return inputs[0]
+        case Union():  # rule 2
+            return worst
+        case Join() | Intersect() | Distinct():  # rule 3; over unbounded streams nothing ever leaves
+            return worst if worst in (Pattern.MONOTONIC, Pattern.STR) else Pattern.WK
+        case GroupBy() | RangeExtreme():  # rule 4
+            return Pattern.WK
+        case Negation() | TableJoin():  # rule 5
+            return Pattern.STR
+
+
+def takes_back(node: Node) -> bool:
+    """Whether a row of this edge may be retracted before its expiration."""
+    match node:
+        case Stream():
+            return node.window.kind == "rows"
+        case Table() | Negation() | GroupBy() | RangeExtreme():
+            return True
+        case TableJoin(kind="non-retroactive"):
+            return takes_back(node.input)
+        case _:
+            return any(takes_back(i) for i in node.inputs)
