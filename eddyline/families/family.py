@@ -1,0 +1,53 @@
+"""A family: one shape, its plan, and the table of the queries that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from eddyline.errors import BindError, did_you_mean
+from eddyline.families.queries import QueryTable
+from eddyline.plan.build import plan
+from eddyline.plan.nodes import Node
+from eddyline.sql.bound import BoundQuery, Field, sources
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {"emit": ("changes", "all")}
+
+
+@dataclass
+class Family:
+    number: int
+    name: str
+    bound: BoundQuery
+    options: Mapping[str, str]
+    kind: Literal["declared", "implicit", "view"]
+    sql: str
+    plan: Node = field(init=False)
+    queries: QueryTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plan = plan(self.bound.query)
+        self.queries = QueryTable(self.bound.params)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.bound.query.fields
+
+    @property
+    def emit(self) -> str:
+        return self.options.get("emit", "changes")
+
+    def reads(self) -> set[str]:
+        """The streams and tables it reads, in lower case."""
+        return {(s.stream if hasattr(s, "stream") else s.table).lower() for s in sources(self.bound.query)}
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of WITH (…), in a fixed order; unknown ones are refused."""
+    for key, value in options.items():
+        if key not in OPTIONS:
+            raise BindError(f"There is no option {key!r}.", hint=did_you_mean(key, OPTIONS))
+        if value not in OPTIONS[key]:
+            raise BindError(f"{key} cannot be {value!r}.", hint=did_you_mean(str(value), OPTIONS[key]))
+    return dict(sorted(options.items()))

@@ -1,0 +1,188 @@
+"""All families of a connection, by name and by shape; queries come and go through here, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline import types as t
+from eddyline.errors import CatalogError, DataError, did_you_mean
+from eddyline.families.family import Family, check_options
+from eddyline.families.names import FREE, Names
+from eddyline.sql.bound import BoundQuery, Query
+
+Ints = npt.NDArray[np.int64]
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.names = Names()
+        self._by_number: dict[int, Family] = {}
+        self._by_name: dict[str, Family] = {}
+        self._by_shape: dict[tuple[Query, tuple[tuple[str, str], ...]], Family] = {}
+        self._next = 1
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(list(self._by_number.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def number(self, number: int) -> Family:
+        return self._by_number[number]
+
+    def find(self, name: str) -> Family | None:
+        return self._by_name.get(name.lower())
+
+    def named(self, name: str) -> Family:
+        family = self.find(name)
+        if family is None:
+            known = [f.name for f in self if f.kind == "declared"]
+            raise CatalogError(f"There is no family {name!r}.", hint=did_you_mean(name, known))
+        return family
+
+    def owner(self, query: str) -> tuple[Family, int] | None:
+        """The family and id of a query in use."""
+        found = self.names.owner(query)
+        return None if found is None else (self._by_number[found[0]], found[1])
+
+    def require_free(self, name: str) -> None:
+        if self.find(name) is not None:
+            raise CatalogError(f"The name {name!r} is taken by a family.", hint="Choose another name, or drop it first.")
+        if self.names.owner(name) is not None:
+            raise CatalogError(
+                f"There is already a query {name!r}.", hint=f"Choose another name, or DROP CONTINUOUS QUERY {name} first."
+            )
+
+    # families
+
+    def declare(
+        self, name: str, bound: BoundQuery, options: Mapping[str, str], kind: Literal["declared", "view"], sql: str
+    ) -> Family:
+        self.require_free(name)
+        return self._new(name, bound, check_options(options), kind, sql)
+
+    def shaped(self, bound: BoundQuery, options: Mapping[str, str], sql: str) -> tuple[Family, bool]:
+        """The family of this shape, and whether it is new."""
+        checked = check_options(options)
+        key = bound.query, tuple(checked.items())
+        family = self._by_shape.get(key)
+        if family is not None:
+            return family, False
+        name = f"family_{self._next}"
+        while self.find(name) is not None or self.names.owner(name) is not None:
+            name += "_"
+        family = self._new(name, bound, checked, "implicit", sql)
+        self._by_shape[key] = family
+        return family, True
+
+    def _new(self, name: str, bound: BoundQuery, options: dict[str, str], kind: Any, sql: str) -> Family:
+        family = Family(self._next, name, bound, options, kind, sql)
+        self._next += 1
+        self._by_number[family.number] = family
+        self._by_name[name.lower()] = family
+        return family
+
+    def remove(self, family: Family) -> None:
+        rows = family.queries.rows()
+        self.names.release(rows.names.take(pa.array(rows.live())))
+        del self._by_number[family.number]
+        del self._by_name[family.name.lower()]
+        self._by_shape = {k: f for k, f in self._by_shape.items() if f is not family}
+
+    # queries
+
+    def add_one(self, family: Family, name: str, values: Sequence[Any], since: int) -> int:
+        query = family.queries.add_one(name, values, since)
+        self.names.take_one(name, family.number, query)
+        return query
+
+    def add_many(self, family: Family, table: pa.Table, since: int) -> Ints:
+        """One query per row of the table: column `query` is its name, the others its parameters."""
+        names, params = checked_parameters(family, table)
+        repeated = len(names) != len(names.unique())
+        if repeated:
+            counts = names.value_counts()
+            twice = counts.filter(pc.greater(counts.field(1), 1)).field(0)[0].as_py()
+            raise DataError(f"The query {twice!r} stands in the table more than once.", hint="Names must be unique.")
+        taken, _ = self.names.owners(names)
+        clash = np.nonzero(taken != FREE)[0]
+        if len(clash):
+            raise CatalogError(
+                f"There is already a query {names[int(clash[0])].as_py()!r} (row {int(clash[0])} of the table).",
+                hint="Drop it first, or choose another name; no row of the table was registered.",
+            )
+        ids = family.queries.add(names, params, since)
+        self.names.take(names, family.number, ids)
+        return ids
+
+    def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
+        wanted = _names(names)
+        owner, ids = self.names.owners(wanted)
+        strangers = np.nonzero(owner != family.number)[0]
+        if len(strangers):
+            name = wanted[int(strangers[0])].as_py()
+            raise CatalogError(
+                f"Family {family.name!r} has no query {name!r}.", hint="No query was dropped; SHOW QUERIES lists them."
+            )
+        ids = np.unique(ids)
+        family.queries.drop(ids)
+        self.names.release(wanted.unique())
+        return ids
+
+
+def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[pa.Array]]:
+    """The names and the parameter columns of a table, in the family's types; DataError says what does not fit."""
+    expected = ["query", *(p.name for p in family.bound.params)]
+    have = {c.lower(): c for c in table.column_names}
+    missing = [c for c in expected if c.lower() not in have]
+    if missing:
+        raise DataError(
+            f"The table for family {family.name!r} lacks column {missing[0]!r}.",
+            hint=f"It needs {', '.join(expected)}; it has {', '.join(table.column_names) or 'none'}.",
+        )
+    extra = [c for c in table.column_names if c.lower() not in {e.lower() for e in expected}]
+    if extra:
+        raise DataError(f"Family {family.name!r} has no parameter {extra[0]!r}.", hint=did_you_mean(extra[0], expected))
+    names = _names(table.column(have["query"]))
+    columns = []
+    for p in family.bound.params:
+        column = _whole(table.column(have[p.name.lower()]))
+        try:
+            columns.append(column if column.type == p.type else _cast(column, p.type))
+        except pa.ArrowException as e:
+            raise DataError(
+                f"Parameter {p.name!r} of family {family.name!r} must be {t.name_of(p.type)}: {e}",
+                hint="No row of the table was registered.",
+            ) from None
+    return names, columns
+
+
+def _cast(column: pa.Array, to: pa.DataType) -> pa.Array:
+    if to == t.INTERVAL and pa.types.is_integer(column.type):
+        raise pa.ArrowInvalid("an interval is a duration, not a number")
+    return pc.cast(column, to)
+
+
+def _names(values: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, str):
+        raise DataError(f"Expected a list of query names, found the text {values!r}.", hint=f"Write [{values!r}].")
+    try:
+        array = _whole(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(list(values), pa.string())
+        array = array if array.type == pa.string() else array.cast(pa.string())
+    except (pa.ArrowException, TypeError) as e:
+        raise DataError(f"Query names must be text: {e}.") from None
+    if array.null_count:
+        raise DataError("A query name is missing (null).", hint="Every row needs a name in column 'query'.")
+    if pc.any(pc.equal(array, "")).as_py():
+        raise DataError("A query name is empty.")
+    return array
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

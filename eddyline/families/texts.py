@@ -1,0 +1,122 @@
+"""The fast path from a text to (shape, constants).
+
+Literals are cut out of the text; what is left is its template. A template seen before tells, for every literal, which
+parameter it gives and how, so that the text is neither parsed nor bound. Literals that are part of the shape
+(GROUP BY 1) must be the same text again. Texts this does not understand take the slow path; it is never wrong, only
+slower.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.errors import Error
+from eddyline.sql.expressions import Recipe
+
+_HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Za-z_]\w*)\s+", re.IGNORECASE)
+_LITERAL = re.compile(r"'[^'\\]*'(?!')|(?<![\w.:`\"$])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+# Comments, escapes, other quotes and several statements are left to the parser.
+_UNSAFE = re.compile(r"--|/\*|\\|;|\"|`|''")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text without its literals: the query's name, the template, and the literals with their places."""
+
+    name: str
+    template: str
+    literals: list[str]
+    places: list[int]
+
+
+def cut(text: str) -> Cut | None:
+    head = _HEAD.match(text)
+    if head is None or _UNSAFE.search(text):
+        return None
+    places: list[int] = []
+    literals: list[str] = []
+
+    def lift(m: re.Match[str]) -> str:
+        places.append(m.start())
+        literals.append(m.group())
+        literal = m.group()
+        return "'?'" if literal[0] == "'" else "?i" if literal.isdigit() else "?d"
+
+    start = head.end()
+    template = _LITERAL.sub(lift, text[start:])
+    return Cut(head.group(1), template, literals, [p + start for p in places])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a template means: its family, and per parameter the literal it comes from and how it is made."""
+
+    family: int
+    makers: tuple[tuple[int, Callable[[str], Any]], ...]  # (which literal, how) for each parameter
+    fixed: tuple[tuple[int, str], ...]  # literals that belong to the shape
+
+
+class Templates:
+    """Templates by text. A change of the catalog forgets them all."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._version = -1
+
+    def values(self, found: Cut, version: int) -> tuple[int, list[Any]] | None:
+        """(family number, parameter values) of a text whose template is known; None: take the slow path."""
+        if version != self._version:
+            self._known.clear()
+            self._version = version
+        known = self._known.get(found.template)
+        if known is None:
+            return None
+        literals = found.literals
+        for i, text in known.fixed:
+            if literals[i] != text:
+                return None
+        try:
+            return known.family, [make(literals[i]) for i, make in known.makers]
+        except (Error, ValueError, OverflowError):
+            return None
+
+    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], types: Sequence[pa.DataType]) -> None:
+        """Remembers a template after its text took the slow path."""
+        if any(text.isdigit() and int(text) >= 2**31 for text in found.literals):
+            return  # its size chose a type that a smaller number would not
+        where = {place: i for i, place in enumerate(found.places)}
+        makers: list[tuple[int, Callable[[str], Any]]] = []
+        for r, type_ in zip(recipes, types, strict=True):
+            if r.origin not in where or r.make is None:
+                return
+            i = where[r.origin]
+            make = _unquoted(r.make) if found.literals[i][0] == "'" else r.make
+            makers.append((i, _in_range(make, type_) if t.is_integer(type_) else make))
+        used = {i for i, _ in makers}
+        fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
+        self._known[found.template] = Known(family, tuple(makers), fixed)
+
+    def forget(self, family: int) -> None:
+        self._known = {k: v for k, v in self._known.items() if v.family != family}
+
+
+def _unquoted(make: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: make(text[1:-1])
+
+
+def _in_range(make: Callable[[str], Any], type_: pa.DataType) -> Callable[[str], Any]:
+    limit = 2 ** (type_.bit_width - 1)
+
+    def checked(text: str) -> int:
+        value = make(text)
+        if not isinstance(value, int) or not -limit <= value < limit:
+            raise ValueError(text)
+        return value
+
+    return checked

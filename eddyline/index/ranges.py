@@ -1,0 +1,70 @@
+"""Kernels over sorted arrays: find runs of equal keys, spread ranges into positions. Costs are in the docstrings."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def equal_ranges(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """For each wanted key the half-open range of positions in sorted `keys`. O(w log n)."""
+    low = np.searchsorted(keys, wanted, side="left")
+    high = np.searchsorted(keys, wanted, side="right")
+    return low.astype(np.int64), high.astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def event_ranges(slots: Ints, times: Ints, wanted: Ints, after: Ints, upto: int) -> tuple[Ints, Ints]:
+    """In runs sorted by (slot, time): where events of each wanted slot with after < time <= upto stand. O(w log n)."""
+    n = len(slots)
+    low = np.empty(len(wanted), np.int64)
+    high = np.empty(len(wanted), np.int64)
+    for i in range(len(wanted)):
+        low[i] = _first_above(slots, times, n, wanted[i], after[i])
+        high[i] = _first_above(slots, times, n, wanted[i], upto)
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def _first_above(slots: Ints, times: Ints, n: int, slot: int, time: int) -> int:
+    """The first position whose (slot, time) is above the given pair."""
+    a, b = 0, n
+    while a < b:
+        middle = (a + b) // 2
+        if slots[middle] < slot or (slots[middle] == slot and times[middle] <= time):
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@njit(cache=True, nogil=True)
+def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """All positions of many ranges, and which range each belongs to. O(output)."""
+    total = 0
+    for i in range(len(low)):
+        if high[i] > low[i]:
+            total += high[i] - low[i]
+    owner = np.empty(total, np.int64)
+    position = np.empty(total, np.int64)
+    k = 0
+    for i in range(len(low)):
+        for p in range(low[i], high[i]):
+            owner[k] = i
+            position[k] = p
+            k += 1
+    return owner, position
+
+
+@njit(cache=True, nogil=True)
+def rank_in_run(sorted_keys: Ints) -> Ints:
+    """0, 1, 2, … within each run of equal keys. O(n)."""
+    rank = np.zeros(len(sorted_keys), np.int64)
+    for i in range(1, len(sorted_keys)):
+        if sorted_keys[i] == sorted_keys[i - 1]:
+            rank[i] = rank[i - 1] + 1
+    return rank

@@ -1,0 +1,203 @@
+"""A state module (SteM, document 1, section 3.3): the rows of one input of a join, found by key.
+
+Rows live in segments of geometrically growing size; a segment never changes except that a retraction shortens the
+interval of the row it takes back. Each segment has one sorted index per key the join probes by. Invariant: every row
+is in exactly one segment, and a row whose interval ended before the clock is gone after the next merge.
+
+Cost: a probe searches O(log n) segments; an insert is merged O(log n) times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.ranges import equal_ranges, rank_in_run, spread
+from eddyline.state.delta import Delta, Ints, concat, take
+
+NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
+
+
+@dataclass(slots=True)
+class Segment:
+    """Rows with their slots under each key, and per key the order that sorts them."""
+
+    rows: Delta
+    slots: list[Ints]
+    orders: list[Ints]
+    sorted_slots: list[Ints]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def _segment(rows: Delta, slots: list[Ints]) -> Segment:
+    orders = [np.argsort(s, kind="stable") for s in slots]
+    return Segment(rows, slots, orders, [s[o] for s, o in zip(slots, orders, strict=True)])
+
+
+class Identity:
+    """Recognises a row again by all its columns, its query and its original end, to take it back."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.coder = ColumnCoder(types)
+        self.table = KeyTable(len(types) + 3)
+
+    def slots(self, rows: Delta) -> Ints:
+        codes = self.coder.codes(rows.columns, len(rows))
+        query = np.zeros(len(rows), np.int64) if rows.query is None else rows.query
+        return self.table.insert(np.column_stack([codes, query, rows.exp]))
+
+
+class Stem:
+    """`keys` is how many keys the caller probes by; slots come from the caller with every insert."""
+
+    def __init__(self, types: Sequence[pa.DataType], keys: int, *, attached: bool, takes_back: bool) -> None:
+        self.types = tuple(types)
+        self.keys = keys
+        self.attached = attached
+        self.identity = Identity(types) if takes_back else None
+        self.segments: list[Segment] = []
+
+    def __len__(self) -> int:
+        return sum(len(s) for s in self.segments)
+
+    def insert(self, rows: Delta, slots: Sequence[Ints], clock: int) -> None:
+        """Adds the `+` rows, then takes back what the `-` rows name. Rows must be spread."""
+        all_slots = list(slots)
+        if self.identity is not None:
+            all_slots.append(self.identity.slots(rows))
+        plus = rows.sign > 0
+        if plus.any():
+            added = rows.take(plus).spread()
+            if self.identity is not None:  # its ends may be shortened, and others hold the same arrays
+                added = replace(added, exp=added.exp.copy())
+            self.segments.append(_segment(added, [s[plus] for s in all_slots]))
+        if self.identity is not None and not plus.all():
+            self._take_back(all_slots[-1][~plus], rows.ts[~plus])
+        self._merge(clock)
+
+    def _take_back(self, identities: Ints, at: Ints) -> None:
+        """Ends, just before `at`, one live row for each identity given; equal rows are told apart by rank."""
+        order = np.lexsort((at, identities))
+        identities, at = identities[order], at[order]
+        rank = rank_in_run(identities)
+        open_ = np.ones(len(identities), np.bool_)
+        for segment in reversed(self.segments):
+            if not open_.any():
+                return
+            low, high = equal_ranges(segment.sorted_slots[-1], identities)
+            owner, position = spread(low, high)
+            found = segment.orders[-1][position]
+            # A row already taken back has an end that differs from the one its identity was made of.
+            live = segment.rows.exp[found] == self._ends(identities[owner])
+            owner, found = owner[live], found[live]
+            nth = rank_in_run(owner) if len(owner) else owner
+            hit = open_[owner] & (nth == rank[owner])
+            segment.rows.exp[found[hit]] = np.minimum(segment.rows.exp[found[hit]], at[owner[hit]] - 1)
+            open_[owner[hit]] = False
+            # The rest look in older segments, at the rank left over there.
+            counts = np.bincount(owner, minlength=len(identities))
+            rank = np.where(open_, rank - counts, rank)
+
+    def _ends(self, identities: Ints) -> Ints:
+        assert self.identity is not None
+        return self.identity.table.keys()[identities, -1]
+
+    def probe(self, key: int, wanted: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
+        """Per segment: (segment, which of the wanted, which row) for all rows whose slot is the wanted one."""
+        for segment in self.segments:
+            low, high = equal_ranges(segment.sorted_slots[key], wanted)
+            owner, position = spread(low, high)
+            if len(owner):
+                yield segment, owner, segment.orders[key][position]
+
+    def rows(self) -> Delta:
+        return concat([s.rows for s in self.segments], self.types, attached=self.attached)
+
+    def forget(self, gone: Ints) -> None:
+        """Drops the rows of dropped queries."""
+        self._replace([self._only(s, ~np.isin(s.rows.query, gone)) for s in self.segments])
+
+    def keep(self, kept: Sequence[np.ndarray]) -> None:
+        """Keeps, per segment, only the rows under the mask."""
+        self._replace([self._only(s, k) for s, k in zip(self.segments, kept, strict=True)])
+
+    def _replace(self, segments: list[Segment]) -> None:
+        self.segments = [s for s in segments if len(s)]
+
+    def _only(self, segment: Segment, kept: np.ndarray) -> Segment:
+        if kept.all():
+            return segment
+        return _segment(segment.rows.take(kept).spread(), [s[kept] for s in segment.slots])
+
+    def _merge(self, clock: int) -> None:
+        """Merges the newest segments until each is at least twice the next; drops what has ended."""
+        while len(self.segments) >= 2 and len(self.segments[-2]) < 2 * len(self.segments[-1]):
+            newer, older = self.segments.pop(), self.segments.pop()
+            merged = concat([older.rows, newer.rows], self.types, attached=self.attached)
+            slots = [np.concatenate([a, b]) for a, b in zip(older.slots, newer.slots, strict=True)]
+            live = merged.exp >= clock
+            if not live.all():
+                merged, slots = merged.take(live).spread(), [s[live] for s in slots]
+            if len(merged):
+                self.segments.append(_segment(merged, slots))
+        if self.identity is not None and len(self.identity.table) > 2 * len(self) + 1000:
+            self._renew_identity()
+
+    def _renew_identity(self) -> None:
+        """Identities of rows long gone are dropped by numbering the rest anew."""
+        ends = [self._ends(s.slots[-1]) for s in self.segments]
+        self.identity = Identity(self.types)
+        for i, (segment, born) in enumerate(zip(self.segments, ends, strict=True)):
+            slots = [*segment.slots[:-1], self.identity.slots(replace(segment.rows, exp=born))]
+            self.segments[i] = _segment(segment.rows, slots)
+
+    # saving: rows and slots are plain columns
+
+    def save(self) -> dict[str, pa.Table]:
+        rows = self.rows()
+        names = [f"c{i}" for i in range(len(self.types))] + ["ts", "exp", "first", "last"]
+        data = [*rows.columns, *(pa.array(a) for a in (rows.ts, rows.exp, rows.first, rows.last))]
+        if rows.query is not None:
+            names.append("query")
+            data.append(pa.array(rows.query))
+        for i in range(self.keys):
+            names.append(f"slot{i}")
+            parts = [s.slots[i] for s in self.segments]
+            data.append(pa.array(np.concatenate(parts) if parts else np.empty(0, np.int64)))
+        if self.identity is not None:
+            # A shortened row keeps its original end, by which a later retraction of its twin must not find it.
+            parts = [self._ends(s.slots[-1]) for s in self.segments]
+            names.append("born_exp")
+            data.append(pa.array(np.concatenate(parts) if parts else np.empty(0, np.int64)))
+        return {"rows": pa.table(data, names=names)}
+
+    def load(self, saved: dict[str, pa.Table]) -> None:
+        table = saved["rows"].combine_chunks()
+        if not table.num_rows:
+            return
+
+        def ints(name: str) -> Ints:
+            return np.array(table.column(name).to_numpy(), np.int64)
+
+        columns = tuple(_one(table.column(f"c{i}")) for i in range(len(self.types)))
+        query = ints("query") if self.attached else None
+        ones = np.ones(table.num_rows, np.int64)
+        rows = Delta(columns, None, ints("ts"), ints("exp"), ones, ints("first"), ints("last"), query)
+        slots = [ints(f"slot{i}") for i in range(self.keys)]
+        if self.identity is not None:
+            slots.append(self.identity.slots(replace(rows, exp=ints("born_exp"))))
+        self.segments = [_segment(rows, slots)]
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def gather(segment: Segment, rows: Ints) -> tuple[pa.Array, ...]:
+    return tuple(take(c, rows) for c in segment.rows.columns)
