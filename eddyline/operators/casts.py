@@ -1,0 +1,183 @@
+"""CAST and rounding over Arrow columns: NULL where the value has no form in the other type, never an error.
+
+Numbers, booleans and times are converted by kernels; text goes through Python once per distinct value, with the
+meaning of `sql/constants.py::convert`, so that a text in a column reads as the same text in a query does. Times
+outside the years 1 to 9999 have no form as text or as a Python value and become NULL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline import types as t
+from eddyline.errors import BindError
+from eddyline.sql.constants import convert
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_CALENDAR = (datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND
+_DAYS = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
+
+
+def cast(to: pa.DataType, x: pa.Array) -> pa.Array:
+    """The values of `x` as values of `to`; `types.castable` holds."""
+    if x.type == to:
+        return x
+    if x.type == t.NULL:
+        return pa.nulls(len(x), to)
+    if to == t.STRING:
+        return _to_text(x)
+    if x.type == t.STRING:
+        return _from_text(x, to)
+    if to == t.BOOLEAN:
+        return pc.not_equal(x, pa.scalar(0, x.type))
+    if t.is_float(to):  # a BIGINT goes to FLOAT by way of DOUBLE, as a constant does
+        return x.cast(t.DOUBLE, safe=False).cast(to, safe=False)
+    if t.is_integer(to):
+        return whole(to, pc.trunc(x)) if t.is_float(x.type) else _integer(x, to)
+    return in_calendar(x).cast(to, safe=False)
+
+
+def whole(to: pa.DataType, x: Any) -> Any:
+    """Floats without a fraction as integers (or as microseconds); NULL if out of range or not a number."""
+    limit = 2.0 ** (to.bit_width - 1)
+    x = x.cast(t.DOUBLE)
+    inside = pc.and_(pc.greater_equal(x, -limit), pc.less(x, limit))
+    return _where(inside, x).cast(pa.int64(), safe=False).cast(to, safe=False)
+
+
+def rounded(x: Any, digits: int) -> Any:
+    """Half away from zero, on the decimal number that prints as the shortest form of `x`, as Spark does."""
+    if abs(digits) > 22:  # powers of ten are exact floats up to here
+        return np.array([_round_decimal(v, digits) for v in x.tolist()], float)
+    power = 10.0 ** abs(digits)
+    scaled = np.abs(x * power if digits >= 0 else x / power)
+    floor = np.floor(scaled)
+    nearest = floor + (scaled - floor >= 0.5)
+    result = np.copysign(nearest / power if digits >= 0 else nearest * power, x)
+    if digits != 0:  # scaling was not exact: where that may decide, go by the digits
+        sure = (np.abs(scaled - floor - 0.5) > scaled * 2.0**-48) & (scaled < 2.0**48)
+        unsure = np.isfinite(x) & ~sure
+        result[unsure] = [_round_decimal(v, digits) for v in x[unsure].tolist()]
+    return result
+
+
+def _round_decimal(number: float, digits: int) -> float:
+    if not math.isfinite(number) or digits > 400:
+        return number
+    with localcontext(prec=1000):
+        return float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-max(digits, -400)), ROUND_HALF_UP))
+
+
+def in_calendar(x: Any) -> Any:
+    """TIMESTAMPs, microseconds or DATEs, with NULL outside the years 1 to 9999."""
+    low, high = _DAYS if x.type == t.DATE else _CALENDAR
+    amount = x.cast(pa.int32() if x.type == t.DATE else pa.int64())
+    return _where(pc.and_(pc.greater_equal(amount, low), pc.less_equal(amount, high)), x)
+
+
+def python_values(x: pa.Array) -> list[Any]:
+    """int, float, str, bool, datetime, date, timedelta or None."""
+    values: list[Any] = (in_calendar(x) if x.type in (t.TIMESTAMP, t.DATE) else x).to_pylist()
+    return values
+
+
+def per_distinct(x: pa.Array, to: pa.DataType, function: Callable[[Any], Any]) -> pa.Array:
+    """`function` of each value, called once per distinct value that is not NULL."""
+    encoded = x.dictionary_encode()
+    return pa.array([function(v) for v in encoded.dictionary.to_pylist()], to).take(encoded.indices)
+
+
+_PYTHON: dict[pa.DataType, type | tuple[type, ...]] = {
+    t.BOOLEAN: bool,
+    **dict.fromkeys((t.BYTE, t.SHORT, t.INT, t.BIGINT), int),
+    **dict.fromkeys((t.FLOAT, t.DOUBLE), (int, float)),
+    t.STRING: str,
+    t.DATE: date,
+    t.TIMESTAMP: datetime,
+    t.INTERVAL: timedelta,
+}
+
+
+def fitted(value: Any, to: pa.DataType) -> Any:
+    """What a user's function returned, as a value that Arrow takes; an exception if it is not one of the type."""
+    if value is None:
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, _PYTHON[to]) or (to == t.DATE and isinstance(value, datetime)):
+        raise TypeError(f"{value!r} is not a value of {t.name_of(to)}")
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate has no UTF-8
+    if isinstance(value, datetime) and value.tzinfo:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, timedelta):
+        return convert(arrow_value(value, to), t.BIGINT)
+    return convert(value, to)
+
+
+def arrow_value(value: Any, to: pa.DataType) -> Any:
+    """The same value in a form that pyarrow takes: it refuses long timedeltas and long integers as floats."""
+    if isinstance(value, timedelta):
+        return value // _MICROSECOND
+    return float(value) if t.is_float(to) and value is not None else value
+
+
+def _where(condition: Any, x: Any) -> Any:
+    return pc.if_else(condition, x, pa.scalar(None, x.type))
+
+
+def _integer(x: pa.Array, to: pa.DataType) -> pa.Array:
+    """Integers or booleans as integers."""
+    try:
+        return x.cast(to)
+    except pa.ArrowInvalid:  # some are out of range: those that do not come back
+        narrow = x.cast(to, safe=False)
+        return _where(pc.equal(narrow.cast(x.type), x), narrow)
+
+
+def _to_text(x: pa.Array) -> pa.Array:
+    if t.is_float(x.type):
+        return _float_text(x)
+    if x.type == t.INTERVAL:
+        return per_distinct(x.cast(pa.int64()), t.STRING, _interval_text)
+    if x.type == t.TIMESTAMP:
+        return pc.replace_substring_regex(in_calendar(x).cast(t.STRING), r"\.000000$", "")
+    return (in_calendar(x) if x.type == t.DATE else x).cast(t.STRING)
+
+
+def _float_text(x: pa.Array) -> pa.Array:
+    """The fewest digits that give the number back, as Python prints them."""
+    bits = x.view(pa.int32() if x.type == t.FLOAT else pa.int64())  # as -0.0 and 0.0 print differently
+    encoded = bits.dictionary_encode()
+    numbers = encoded.dictionary.to_numpy().view(x.type.to_pandas_dtype())
+    texts = [str(v).replace("nan", "NaN").replace("inf", "Infinity") for v in numbers]
+    return pa.array(texts, t.STRING).take(encoded.indices)
+
+
+def _interval_text(amount: int) -> str:
+    sign, amount = "-" if amount < 0 else "", abs(amount)
+    seconds, fraction = divmod(amount, 1_000_000)
+    clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    decimals = f".{fraction:06}".rstrip("0").rstrip(".")
+    return f"INTERVAL '{sign}{seconds // 86400} {clock}{decimals}' DAY TO SECOND"
+
+
+def _from_text(x: pa.Array, to: pa.DataType) -> pa.Array:
+    def read(text: str) -> Any:
+        if "_" in text:  # Python allows 1_000
+            return None
+        try:
+            return convert(text, to)
+        except BindError:
+            return None
+
+    return per_distinct(x, to, read)
