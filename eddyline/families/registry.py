@@ -53,10 +53,13 @@ class Registry:
 
     def require_free(self, name: str) -> None:
         if self.find(name) is not None:
-            raise CatalogError(f"The name {name!r} is taken by a family.", hint="Choose another name, or drop it first.")
+            raise CatalogError(
+                f"The name {name!r} is taken by a family.", hint="Choose another name, or drop it first."
+            )
         if self.names.owner(name) is not None:
             raise CatalogError(
-                f"There is already a query {name!r}.", hint=f"Choose another name, or DROP CONTINUOUS QUERY {name} first."
+                f"There is already a query {name!r}.",
+                hint=f"Choose another name, or DROP CONTINUOUS QUERY {name} first.",
             )
 
     # families
@@ -173,7 +176,9 @@ def _names(values: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, str):
         raise DataError(f"Expected a list of query names, found the text {values!r}.", hint=f"Write [{values!r}].")
     try:
-        array = _whole(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(list(values), pa.string())
+        array = (
+            _whole(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(list(values), pa.string())
+        )
         array = array if array.type == pa.string() else array.cast(pa.string())
     except (pa.ArrowException, TypeError) as e:
         raise DataError(f"Query names must be text: {e}.") from None

@@ -30,6 +30,17 @@ def event_ranges(slots: Ints, times: Ints, wanted: Ints, after: Ints, upto: int)
 
 
 @njit(cache=True, nogil=True)
+def last_at(slots: Ints, times: Ints, slot: Ints, time: Ints) -> Ints:
+    """In runs sorted by (slot, time): the last position of each pair asked for, or -1. O(w log n)."""
+    found = np.full(len(slot), -1, np.int64)
+    for i in range(len(slot)):
+        p = _first_above(slots, times, len(slots), slot[i], time[i]) - 1
+        if p >= 0 and slots[p] == slot[i] and times[p] == time[i]:
+            found[i] = p
+    return found
+
+
+@njit(cache=True, nogil=True)
 def _first_above(slots: Ints, times: Ints, n: int, slot: int, time: int) -> int:
     """The first position whose (slot, time) is above the given pair."""
     a, b = 0, n

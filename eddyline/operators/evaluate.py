@@ -260,8 +260,8 @@ def _like(_: pa.DataType, text: Value, pattern: Value) -> Value:
 
 
 def _matches(text: pa.Array, pattern: str) -> pa.Array:
-    """LIKE with one pattern. A backslash at the end stands for itself. Not `pc.match_like`, which reads
-    the escapes in '%\\\\' and '%\\\\%' wrongly."""
+    """LIKE with one pattern; a backslash at its end stands for itself. `pc.match_like` (pyarrow 26) would not find
+    b\\ LIKE %\\\\, where an escaped backslash ends the pattern."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     literal = "".join(p[-1] for p in parts if p not in ("%", "_"))
     kinds = "".join(p if p in ("%", "_") else "x" for p in parts)

@@ -56,7 +56,9 @@ def text(expr: Expr) -> str:
         case Param():
             return f":{expr.name}"
         case Constant():
-            return "NULL" if expr.value is None else repr(expr.value) if isinstance(expr.value, str) else str(expr.value)
+            return (
+                "NULL" if expr.value is None else repr(expr.value) if isinstance(expr.value, str) else str(expr.value)
+            )
         case Call(function="cast"):
             return text(expr.args[0])
         case Call(function="is_null"):

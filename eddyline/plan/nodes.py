@@ -232,7 +232,18 @@ class RangeExtreme:
 
 
 Node = (
-    Stream | Table | Select | Project | Join | TableJoin | Union | Intersect | Negation | Distinct | GroupBy | RangeExtreme
+    Stream
+    | Table
+    | Select
+    | Project
+    | Join
+    | TableJoin
+    | Union
+    | Intersect
+    | Negation
+    | Distinct
+    | GroupBy
+    | RangeExtreme
 )
 
 

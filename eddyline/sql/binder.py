@@ -29,7 +29,17 @@ from eddyline.sql.bound import (
     Window,
 )
 from eddyline.sql.catalog import Catalog
-from eddyline.sql.expressions import Constants, ExpressionBinder, Folded, Loose, Recipe, Scope, ScopeColumn, fail, span_of
+from eddyline.sql.expressions import (
+    Constants,
+    ExpressionBinder,
+    Folded,
+    Loose,
+    Recipe,
+    Scope,
+    ScopeColumn,
+    fail,
+    span_of,
+)
 from eddyline.sql.statements import QueryText, WindowText
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
@@ -118,7 +128,9 @@ class QueryBinder:
         for a, b in zip(left.fields, right.fields, strict=True):
             joined = t.common(a.type, b.type)
             if joined is None:
-                fail(tree, f"Column {a.name!r} is {t.name_of(a.type)} on one side and {t.name_of(b.type)} on the other.")
+                fail(
+                    tree, f"Column {a.name!r} is {t.name_of(a.type)} on one side and {t.name_of(b.type)} on the other."
+                )
             types.append(joined)
         left, right = _with_types(left, types), _with_types(right, types)
         kind: Any = _SET_OPERATIONS[type(tree)]
@@ -156,7 +168,9 @@ class QueryBinder:
             outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
             kept = grouping.condition(having.this) if having is not None else None
             aggregates = tuple(grouping.aggregates)
-            return SelectBlock(tuple(sources), condition, grouping.keys, aggregates, kept, outputs, distinct is not None)
+            return SelectBlock(
+                tuple(sources), condition, grouping.keys, aggregates, kept, outputs, distinct is not None
+            )
         outputs = tuple(Output(name, _typed(binder, e)) for name, e in items)
         return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
 
@@ -170,7 +184,9 @@ class QueryBinder:
             side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
             if side or kind not in ("", "INNER", "CROSS") or join.args.get("method"):
                 words = " ".join(w for w in (join.args.get("method") or "", side, kind) if w)
-                fail(join, f"{words} JOIN is not supported.", "Use an inner JOIN; EXCEPT ALL tells what has no partner.")
+                fail(
+                    join, f"{words} JOIN is not supported.", "Use an inner JOIN; EXCEPT ALL tells what has no partner."
+                )
             left_sources = list(sources)
             sources.append(self._source(join.this))
             if join.args.get("on") is not None:
@@ -209,7 +225,11 @@ class QueryBinder:
         if stream is not None:
             return StreamSource(stream.name, alias, stream.fields, stream.time, window or Window("unbounded"))
         if window is not None:
-            fail(node, f"{name!r} is not a stream, so it has no window.", did_you_mean(name, self.catalog.streams.names()))
+            fail(
+                node,
+                f"{name!r} is not a stream, so it has no window.",
+                did_you_mean(name, self.catalog.streams.names()),
+            )
         table = self.catalog.tables.get(name)
         if table is not None:
             return TableSource(table.name, alias, table.fields, table.retroactive)
@@ -322,14 +342,20 @@ class _Grouping:
             return self._aggregate(tree)
         if isinstance(tree, exp.Column):
             self.inner.loose(tree)  # a name that does not exist is the first thing to say
-            fail(tree, f"{tree.sql()} is neither a group key nor inside an aggregate.", "Add it to GROUP BY, or aggregate it.")
+            fail(
+                tree,
+                f"{tree.sql()} is neither a group key nor inside an aggregate.",
+                "Add it to GROUP BY, or aggregate it.",
+            )
         return None
 
     def _aggregate(self, tree: exp.Expr) -> Column:
         kind = _AGGREGATES[type(tree)]
         argument = tree.this
         if isinstance(argument, exp.Distinct):
-            fail(tree, f"{kind.upper()}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT.")
+            fail(
+                tree, f"{kind.upper()}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT."
+            )
         if isinstance(argument, exp.Expr) and _has_aggregate(argument):
             fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
         if tree.expressions:

@@ -121,7 +121,8 @@ class Catalog:
             taken = space.get(name)
             if taken is not None:
                 raise CatalogError(
-                    f"The name {name!r} is taken by a {space.kind}.", hint=f"Choose another name, or DROP {taken.name} first."
+                    f"The name {name!r} is taken by a {space.kind}.",
+                    hint=f"Choose another name, or DROP {taken.name} first.",
                 )
 
     def add(self, thing: Stream | Table | View | Sink | Function) -> None:

@@ -63,7 +63,9 @@ def convert(value: Any, to: pa.DataType) -> Any:
     try:
         if to == t.BOOLEAN:
             if isinstance(value, str):
-                return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}[value.strip().lower()]
+                return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}[
+                    value.strip().lower()
+                ]
             return bool(value)
         if t.is_integer(to):
             whole = int(value.strip()) if isinstance(value, str) else math.trunc(value)
@@ -81,7 +83,13 @@ def convert(value: Any, to: pa.DataType) -> Any:
                 return datetime(value.year, value.month, value.day)
             return parse_timestamp(value)
         if to == t.DATE:
-            return value.date() if isinstance(value, datetime) else value if isinstance(value, date) else date.fromisoformat(value.strip())
+            return (
+                value.date()
+                if isinstance(value, datetime)
+                else value
+                if isinstance(value, date)
+                else date.fromisoformat(value.strip())
+            )
         if to == t.INTERVAL and isinstance(value, timedelta):
             return value
     except (ValueError, KeyError, OverflowError, AttributeError, TypeError):

@@ -14,7 +14,6 @@ from eddyline.errors import ParseError, did_you_mean
 from eddyline.sql.functions import UNITS, unit_of
 
 
-
 class EddylineDialect(Spark):
     """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …)."""
 
@@ -23,7 +22,6 @@ class EddylineDialect(Spark):
 
 
 DIALECT = EddylineDialect()
-_QUOTED = (TokenType.STRING,)
 _NOT_NAMES = (
     TokenType.STRING,
     TokenType.NUMBER,
@@ -101,17 +99,27 @@ class Cursor:
 
     def is_word(self, *words: str) -> bool:
         """Whether the next tokens are these keywords, in this order."""
-        for i, word in enumerate(words):
-            token = self.peek(i)
-            if token is None or token.token_type in _QUOTED or token.text.upper() != word:
-                return False
-        return True
+        return self._tokens_of(words) > 0
 
     def accept(self, *words: str) -> bool:
-        if self.is_word(*words):
-            self.at += len(words)
-            return True
-        return False
+        n = self._tokens_of(words)
+        self.at += n
+        return n > 0
+
+    def _tokens_of(self, words: tuple[str, ...]) -> int:
+        """How many tokens the words are, 0 if they do not come next; some pairs of words are one token."""
+        ahead = 0
+        rest = list(words)
+        while rest:
+            token = self.peek(ahead)
+            if token is None or token.token_type == TokenType.STRING:
+                return 0
+            found = token.text.upper().split()
+            if not found or rest[: len(found)] != found:
+                return 0
+            rest = rest[len(found) :]
+            ahead += 1
+        return ahead
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):

@@ -91,7 +91,8 @@ class Scope:
         ]
         if len(found) == 1:
             c = self.columns[found[0]]
-            return Column(found[0], c.type, c.name)
+            alone = len({x.source for x in self.columns}) == 1
+            return Column(found[0], c.type, c.name if alone else f"{c.source}.{c.name}")
         if len(found) > 1:
             where = ", ".join(sorted({f"{self.columns[i].source}.{name}" for i in found}))
             fail(tree, f"Column {name!r} is ambiguous.", f"Say which: {where}.")
@@ -104,7 +105,15 @@ class Scope:
         fail(tree, f"There is no column {name!r}{of}.", did_you_mean(name, known))
 
 
-_COMPARE = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.NullSafeEQ: "same"}
+_COMPARE = {
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "same",
+}
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.Mod: "mod"}
 _FUNCTIONS = {
     exp.Abs: "abs",
@@ -183,7 +192,11 @@ class ExpressionBinder:
             if isinstance(tree, _AGGREGATES):
                 fail(tree, f"{tree.sql_name()} is not allowed here.", "Aggregates go into SELECT or HAVING.")
             if isinstance(tree, exp.Func):
-                fail(tree, f"There is no function {tree.sql_name().lower()!r}.", did_you_mean(tree.sql_name(), self._functions()))
+                fail(
+                    tree,
+                    f"There is no function {tree.sql_name().lower()!r}.",
+                    did_you_mean(tree.sql_name(), self._functions()),
+                )
             fail(tree, f"{_words(kind.__name__)} is not supported here.")
         return handler(self, tree)
 
@@ -218,7 +231,11 @@ class ExpressionBinder:
         found = self.constants.named(name) if name else None
         if found is None:
             known = [f.name for f in self.constants.declared]
-            hint = did_you_mean(name, known) if known else "Parameters belong to CREATE QUERY FAMILY name (parameter TYPE, …)."
+            hint = (
+                did_you_mean(name, known)
+                if known
+                else "Parameters belong to CREATE QUERY FAMILY name (parameter TYPE, …)."
+            )
             fail(tree, f"There is no parameter {':' + name if name else '?'}.", hint)
         return found
 
@@ -227,7 +244,11 @@ class ExpressionBinder:
         micros = unit_of(unit.name) if isinstance(unit, exp.Var) else None
         if micros is None or tree.this is None:
             what = unit.sql() if unit is not None else "nothing"
-            fail(tree, f"An interval needs a number and a unit of fixed length, found {what}.", f"Units are {', '.join(UNITS)}.")
+            fail(
+                tree,
+                f"An interval needs a number and a unit of fixed length, found {what}.",
+                f"Units are {', '.join(UNITS)}.",
+            )
         amount = self.loose(tree.this)
         if isinstance(amount, Folded):
             if amount.type == t.STRING:
@@ -286,7 +307,11 @@ class ExpressionBinder:
         if joined == t.NULL:
             joined = t.STRING
         if joined is None:
-            fail(tree, f"{t.name_of(a.type)} and {t.name_of(b.type)} cannot be compared.", "Convert one with CAST(… AS type).")
+            fail(
+                tree,
+                f"{t.name_of(a.type)} and {t.name_of(b.type)} cannot be compared.",
+                "Convert one with CAST(… AS type).",
+            )
         return self.converted(a, joined, tree), self.converted(b, joined, tree)
 
     def _between(self, tree: exp.Expr) -> Loose:
@@ -305,7 +330,9 @@ class ExpressionBinder:
         for item, e in zip(items, tree.expressions, strict=True):
             x, y = self._alike(Constant(None, joined) if not isinstance(subject, Folded) else subject, item, e)
             joined = t.common(x.type, y.type) or joined
-        args = [self.converted(x, joined, e) for x, e in zip([subject, *items], [tree.this, *tree.expressions], strict=True)]
+        args = [
+            self.converted(x, joined, e) for x, e in zip([subject, *items], [tree.this, *tree.expressions], strict=True)
+        ]
         return Call("in", tuple(self.settle(x) for x in args), t.BOOLEAN)
 
     def _is(self, tree: exp.Expr) -> Loose:
@@ -324,7 +351,11 @@ class ExpressionBinder:
         types = arithmetic(op, a.type, b.type)
         if types is None:
             sign = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}[op]
-            fail(tree, f"{t.name_of(a.type)} {sign} {t.name_of(b.type)} has no meaning.", "Convert one with CAST(… AS type).")
+            fail(
+                tree,
+                f"{t.name_of(a.type)} {sign} {t.name_of(b.type)} has no meaning.",
+                "Convert one with CAST(… AS type).",
+            )
         left, right, result = types
         args = self.settle(self.converted(a, left, tree.this)), self.settle(self.converted(b, right, tree.expression))
         return Call(op, args, result)
@@ -368,7 +399,10 @@ class ExpressionBinder:
     def _if(self, tree: exp.Expr) -> Loose:
         otherwise = tree.args.get("false")
         trees = [tree.args["true"], otherwise if otherwise is not None else tree]
-        values = [self.loose(trees[0]), self.loose(trees[1]) if otherwise is not None else Folded(None, t.NULL, None, None)]
+        values = [
+            self.loose(trees[0]),
+            self.loose(trees[1]) if otherwise is not None else Folded(None, t.NULL, None, None),
+        ]
         return self._case_call([self.condition(tree.this, "IF")], values, trees, tree)
 
     def _case_call(self, conditions: list[Expr], values: list[Loose], trees: list[exp.Expr], tree: exp.Expr) -> Loose:
@@ -384,7 +418,11 @@ class ExpressionBinder:
         for x in types:
             wider = t.common(joined, x)
             if wider is None:
-                fail(tree, f"{t.name_of(joined)} and {t.name_of(x)} do not go together here.", "Convert with CAST(… AS type).")
+                fail(
+                    tree,
+                    f"{t.name_of(joined)} and {t.name_of(x)} do not go together here.",
+                    "Convert with CAST(… AS type).",
+                )
             joined = wider
         return t.STRING if joined == t.NULL else joined
 
@@ -438,8 +476,14 @@ class ExpressionBinder:
 
     def _checked(self, value: Loose, want: pa.DataType, tree: exp.Expr) -> Loose:
         """A conversion that happens by itself: to a wider number, or of anything to a string."""
-        if t.common(value.type, want) != want and want != t.STRING and not (t.is_numeric(value.type) and t.is_float(want)):
-            fail(tree, f"Expected {t.name_of(want)}, found {t.name_of(value.type)}.", "Convert it with CAST(… AS type).")
+        if (
+            t.common(value.type, want) != want
+            and want != t.STRING
+            and not (t.is_numeric(value.type) and t.is_float(want))
+        ):
+            fail(
+                tree, f"Expected {t.name_of(want)}, found {t.name_of(value.type)}.", "Convert it with CAST(… AS type)."
+            )
         return self.converted(value, want, tree)
 
     def _functions(self) -> list[str]:

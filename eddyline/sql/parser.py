@@ -311,7 +311,9 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
     except SqlglotParseError as e:
         detail = e.errors[0] if e.errors else {}
         span = _span_of(c.sql, detail.get("line"), detail.get("col"), detail.get("highlight") or "")
-        words = re.sub(r"<Token token_type: [^,]*, text: (.*?), line: .*?>", r"'\1'", str(detail.get("description") or ""))
+        words = re.sub(
+            r"<Token token_type: [^,]*, text: (.*?), line: .*?>", r"'\1'", str(detail.get("description") or "")
+        )
         fail(f"{words or 'The statement cannot be read'}.", span or whole)
     except RecursionError:
         fail("The statement is nested too deeply.")

@@ -9,7 +9,7 @@ Cost: a probe searches O(log n) segments; an insert is merged O(log n) times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,16 +17,18 @@ import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, rank_in_run, spread
-from eddyline.state.delta import Delta, Ints, concat, take
+from eddyline.state.delta import Delta, Ints, concat
 
+SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 
 @dataclass(slots=True)
 class Segment:
-    """Rows with their slots under each key, and per key the order that sorts them."""
+    """Rows with their slots under each key, and per key the order that sorts them; `born` are the ends rows came with."""
 
     rows: Delta
+    born: Ints
     slots: list[Ints]
     orders: list[Ints]
     sorted_slots: list[Ints]
@@ -35,9 +37,9 @@ class Segment:
         return len(self.rows)
 
 
-def _segment(rows: Delta, slots: list[Ints]) -> Segment:
+def _segment(rows: Delta, born: Ints, slots: list[Ints]) -> Segment:
     orders = [np.argsort(s, kind="stable") for s in slots]
-    return Segment(rows, slots, orders, [s[o] for s, o in zip(slots, orders, strict=True)])
+    return Segment(rows, born, slots, orders, [s[o] for s, o in zip(slots, orders, strict=True)])
 
 
 class Identity:
@@ -74,9 +76,10 @@ class Stem:
         plus = rows.sign > 0
         if plus.any():
             added = rows.take(plus).spread()
+            born = added.exp
             if self.identity is not None:  # its ends may be shortened, and others hold the same arrays
-                added = replace(added, exp=added.exp.copy())
-            self.segments.append(_segment(added, [s[plus] for s in all_slots]))
+                added = replace(added, exp=born.copy())
+            self.segments.append(_segment(added, born, [s[plus] for s in all_slots]))
         if self.identity is not None and not plus.all():
             self._take_back(all_slots[-1][~plus], rows.ts[~plus])
         self._merge(clock)
@@ -93,8 +96,7 @@ class Stem:
             low, high = equal_ranges(segment.sorted_slots[-1], identities)
             owner, position = spread(low, high)
             found = segment.orders[-1][position]
-            # A row already taken back has an end that differs from the one its identity was made of.
-            live = segment.rows.exp[found] == self._ends(identities[owner])
+            live = segment.rows.exp[found] == segment.born[found]  # not taken back before
             owner, found = owner[live], found[live]
             nth = rank_in_run(owner) if len(owner) else owner
             hit = open_[owner] & (nth == rank[owner])
@@ -103,10 +105,6 @@ class Stem:
             # The rest look in older segments, at the rank left over there.
             counts = np.bincount(owner, minlength=len(identities))
             rank = np.where(open_, rank - counts, rank)
-
-    def _ends(self, identities: Ints) -> Ints:
-        assert self.identity is not None
-        return self.identity.table.keys()[identities, -1]
 
     def probe(self, key: int, wanted: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Per segment: (segment, which of the wanted, which row) for all rows whose slot is the wanted one."""
@@ -123,6 +121,22 @@ class Stem:
         """Drops the rows of dropped queries."""
         self._replace([self._only(s, ~np.isin(s.rows.query, gone)) for s in self.segments])
 
+    def move(self, mapping: Ints) -> None:
+        """Renumbers rows whose slot is their query; those mapped to -1 are dropped."""
+        moved = []
+        for s in self.segments:
+            assert s.rows.query is not None
+            rows = replace(s.rows, query=mapping[s.rows.query])
+            assert rows.query is not None
+            live = rows.query >= 0
+            own = [x[live] for x in s.slots[self.keys :]]
+            rows = rows.take(live).spread()
+            assert rows.query is not None
+            moved.append(_segment(rows, s.born[live], [rows.query, *own]))
+        self._replace(moved)
+        if self.identity is not None:
+            self._renew_identity()
+
     def keep(self, kept: Sequence[np.ndarray]) -> None:
         """Keeps, per segment, only the rows under the mask."""
         self._replace([self._only(s, k) for s, k in zip(self.segments, kept, strict=True)])
@@ -133,7 +147,7 @@ class Stem:
     def _only(self, segment: Segment, kept: np.ndarray) -> Segment:
         if kept.all():
             return segment
-        return _segment(segment.rows.take(kept).spread(), [s[kept] for s in segment.slots])
+        return _segment(segment.rows.take(kept).spread(), segment.born[kept], [s[kept] for s in segment.slots])
 
     def _merge(self, clock: int) -> None:
         """Merges the newest segments until each is at least twice the next; drops what has ended."""
@@ -141,63 +155,53 @@ class Stem:
             newer, older = self.segments.pop(), self.segments.pop()
             merged = concat([older.rows, newer.rows], self.types, attached=self.attached)
             slots = [np.concatenate([a, b]) for a, b in zip(older.slots, newer.slots, strict=True)]
+            born = np.concatenate([older.born, newer.born])
             live = merged.exp >= clock
             if not live.all():
-                merged, slots = merged.take(live).spread(), [s[live] for s in slots]
+                merged, born, slots = merged.take(live).spread(), born[live], [s[live] for s in slots]
             if len(merged):
-                self.segments.append(_segment(merged, slots))
+                self.segments.append(_segment(merged, born, slots))
         if self.identity is not None and len(self.identity.table) > 2 * len(self) + 1000:
             self._renew_identity()
 
     def _renew_identity(self) -> None:
         """Identities of rows long gone are dropped by numbering the rest anew."""
-        ends = [self._ends(s.slots[-1]) for s in self.segments]
         self.identity = Identity(self.types)
-        for i, (segment, born) in enumerate(zip(self.segments, ends, strict=True)):
-            slots = [*segment.slots[:-1], self.identity.slots(replace(segment.rows, exp=born))]
-            self.segments[i] = _segment(segment.rows, slots)
+        for i, s in enumerate(self.segments):
+            slots = [*s.slots[:-1], self.identity.slots(replace(s.rows, exp=s.born))]
+            self.segments[i] = _segment(s.rows, s.born, slots)
 
-    # saving: rows and slots are plain columns
+    def renumber(self, slots_of: SlotsOf) -> None:
+        """Takes up new slots for all rows."""
+        for i, segment in enumerate(self.segments):
+            own = segment.slots[self.keys :]
+            self.segments[i] = _segment(segment.rows, segment.born, [*slots_of(segment.rows), *own])
 
-    def save(self) -> dict[str, pa.Table]:
+    def save(self) -> pa.Table:
+        """The rows as one table; slots are not part of it."""
         rows = self.rows()
-        names = [f"c{i}" for i in range(len(self.types))] + ["ts", "exp", "first", "last"]
-        data = [*rows.columns, *(pa.array(a) for a in (rows.ts, rows.exp, rows.first, rows.last))]
+        data = {f"c{i}": c for i, c in enumerate(rows.columns)}
+        data |= {"ts": rows.ts, "exp": rows.exp, "first": rows.first, "last": rows.last}
         if rows.query is not None:
-            names.append("query")
-            data.append(pa.array(rows.query))
-        for i in range(self.keys):
-            names.append(f"slot{i}")
-            parts = [s.slots[i] for s in self.segments]
-            data.append(pa.array(np.concatenate(parts) if parts else np.empty(0, np.int64)))
-        if self.identity is not None:
-            # A shortened row keeps its original end, by which a later retraction of its twin must not find it.
-            parts = [self._ends(s.slots[-1]) for s in self.segments]
-            names.append("born_exp")
-            data.append(pa.array(np.concatenate(parts) if parts else np.empty(0, np.int64)))
-        return {"rows": pa.table(data, names=names)}
+            data["query"] = rows.query
+        if self.identity is not None:  # a row taken back keeps the end it was sent with, so that it stays taken back
+            born = [s.born for s in self.segments]
+            data["born"] = np.concatenate(born) if born else np.empty(0, np.int64)
+        return pa.table(data)
 
-    def load(self, saved: dict[str, pa.Table]) -> None:
-        table = saved["rows"].combine_chunks()
+    def load(self, table: pa.Table, slots_of: SlotsOf) -> None:
         if not table.num_rows:
             return
 
         def ints(name: str) -> Ints:
             return np.array(table.column(name).to_numpy(), np.int64)
 
-        columns = tuple(_one(table.column(f"c{i}")) for i in range(len(self.types)))
+        columns = tuple(table.column(f"c{i}").combine_chunks() for i in range(len(self.types)))
         query = ints("query") if self.attached else None
         ones = np.ones(table.num_rows, np.int64)
         rows = Delta(columns, None, ints("ts"), ints("exp"), ones, ints("first"), ints("last"), query)
-        slots = [ints(f"slot{i}") for i in range(self.keys)]
+        slots, born = slots_of(rows), rows.exp
         if self.identity is not None:
-            slots.append(self.identity.slots(replace(rows, exp=ints("born_exp"))))
-        self.segments = [_segment(rows, slots)]
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def gather(segment: Segment, rows: Ints) -> tuple[pa.Array, ...]:
-    return tuple(take(c, rows) for c in segment.rows.columns)
+            born = ints("born")
+            slots.append(self.identity.slots(replace(rows, exp=born)))
+        self.segments = [_segment(rows, born, slots)]

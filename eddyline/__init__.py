@@ -1,0 +1,56 @@
+"""Eddyline: very many standing SQL queries over streams, run as one pipeline.
+
+The stages, in the order a query passes them:
+
+    sql        text to bound statements; the catalog
+    plan       bound queries to plans; update patterns; EXPLAIN
+    index      sorted runs, hash tables and other structures, as kernels over arrays
+    families   the shape of a plan, and the table of all queries that share it
+    state      changes on edges; the runs and timelines operators keep
+    operators  plans at work on batches
+    reference  the meaning of a query in the fewest lines, for tests
+    local      the in-process host
+
+    >>> import eddyline
+    >>> db = eddyline.connect()
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from eddyline.errors import BindError, CatalogError, DataError, Error, ParseError, StateError
+from eddyline.local.changes import Changes
+from eddyline.local.connection import Connection
+
+__version__ = "0.1.0"
+__all__ = [
+    "BindError",
+    "CatalogError",
+    "Changes",
+    "Connection",
+    "DataError",
+    "Error",
+    "ParseError",
+    "StateError",
+    "connect",
+]
+
+
+def connect(
+    path: str | Path | None = None,
+    *,
+    clock: Literal["min", "max"] | None = None,
+    functions: dict[str, Any] | None = None,
+) -> Connection:
+    """A new in-process connection, or the one saved at `path`.
+
+    `clock` is 'min' (the slowest stream of a query leads; the default) or 'max'. `functions` gives the bodies of
+    Python functions that the saved queries use.
+    """
+    if path is None:
+        return Connection(clock or "min")
+    from eddyline.local.storage import restore
+
+    return restore(Path(path), clock, functions or {})

@@ -1,0 +1,187 @@
+"""What one push, advance or change of a table did to the answers of the queries.
+
+Rows are built only when asked for: counting and listing queries look at positions, not at values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import CatalogError, did_you_mean
+from eddyline.families.family import Family
+from eddyline.families.queries import QueryRows
+from eddyline.families.registry import Registry
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty
+
+_HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The changes of one family, with its query table as it was then."""
+
+    family: Family
+    queries: QueryRows
+    delta: Delta
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Rows of one stream in a push: arrival numbers begin at `start`; `positions` are their places in the push."""
+
+    stream: str
+    start: int
+    positions: Ints
+
+
+class Changes:
+    def __init__(self, parts: Sequence[Part], arrivals: Sequence[Arrival], names: Lookup) -> None:
+        self._parts = [p for p in parts if len(p.delta)]
+        self._arrivals = arrivals
+        self._names = names
+
+    def count(self) -> int:
+        """The number of changes (query, row)."""
+        return sum(len(p.delta) for p in self._parts)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def queries(self) -> list[str]:
+        """The names of the queries whose answer changed, each once."""
+        names: dict[str, None] = {}
+        for p in self._parts:
+            assert p.delta.query is not None
+            names.update(dict.fromkeys(p.queries.name_of(np.unique(p.delta.query)).to_pylist()))
+        return list(names)
+
+    def rows(self, name: str) -> pa.Table:
+        """The changes of one query: op, ts, exp, then its own columns. For a family, `query` comes first."""
+        family = self._names.family(name)
+        if family is not None:
+            return self._of_family(family)
+        family, query = self._names.query(name)
+        delta = self._delta(family)
+        assert delta.query is not None
+        return _table(family, delta.take(delta.query == query).spread())
+
+    def _of_family(self, family: Family) -> pa.Table:
+        delta = self._delta(family).spread()
+        return _table(family, delta).add_column(0, "query", self._query_names(family, delta))
+
+    def compact(self, family_name: str) -> pa.Table:
+        """One row per distinct result: its columns, op, ts, exp, and the queries it belongs to."""
+        family = self._family(family_name)
+        delta = self._delta(family)
+        values = _row_numbers(delta)
+        keys = np.column_stack([values, delta.ts, delta.exp, delta.sign])
+        _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        offsets = np.append(0, np.cumsum(np.bincount(which.ravel(), minlength=len(first))))
+        names = self._query_names(family, delta.take(order))
+        queries = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
+        found = _table(family, delta.take(first).spread())
+        own = found.select(range(3, found.num_columns))
+        table = pa.table([*own.columns, *found.columns[:3]], names=[*own.column_names, *found.column_names[:3]])
+        return table.append_column("queries", queries)
+
+    def affected(self, family_name: str) -> pa.Table:
+        """Per arriving row, whose answers it changed: stream, row (its place in the push), queries."""
+        family = self._family(family_name)
+        last, query = self._pairs(family)
+        arrivals, first = np.unique(last, return_index=True)
+        offsets = np.append(first, len(last)).astype(np.int32)
+        part = self._part(family)
+        names = part.queries.name_of(query) if part is not None else pa.array([], pa.string())
+        queries = pa.ListArray.from_arrays(pa.array(offsets), names)
+        streams, rows = [], []
+        for number in arrivals:
+            found = next(a for a in self._arrivals if a.start <= number < a.start + len(a.positions))
+            streams.append(found.stream)
+            rows.append(int(found.positions[number - found.start]))
+        table = {"stream": pa.array(streams, pa.string()), "row": pa.array(rows, pa.int64()), "queries": queries}
+        return pa.table(table)
+
+    def count_affected(self, family_name: str) -> int:
+        """The number of (arriving row, query) pairs."""
+        return len(self._pairs(self._family(family_name))[0])
+
+    def _pairs(self, family: Family) -> tuple[Ints, Ints]:
+        """Distinct (arrival number, query), in that order."""
+        delta = self._delta(family)
+        assert delta.query is not None
+        mine = np.zeros(len(delta), np.bool_)
+        for a in self._arrivals:
+            mine |= (delta.last >= a.start) & (delta.last < a.start + len(a.positions))
+        pairs = np.unique(np.column_stack([delta.last[mine], delta.query[mine]]), axis=0)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _family(self, name: str) -> Family:
+        family = self._names.family(name)
+        if family is None:
+            family, _ = self._names.query(name)
+        return family
+
+    def _part(self, family: Family) -> Part | None:
+        return next((p for p in reversed(self._parts) if p.family is family), None)
+
+    def _delta(self, family: Family) -> Delta:
+        types = [f.type for f in family.fields]
+        parts = [p.delta for p in self._parts if p.family is family]
+        return concat(parts, types, attached=True) if parts else empty(types, attached=True)
+
+    def _query_names(self, family: Family, delta: Delta) -> pa.Array:
+        part = self._part(family)
+        assert delta.query is not None
+        return pa.array([], pa.string()) if part is None else part.queries.name_of(delta.query)
+
+    def __repr__(self) -> str:
+        return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts})} families>"
+
+
+class Lookup:
+    """How a name given to `Changes` is understood: families first, then queries, also those dropped since."""
+
+    def __init__(self, registry: Registry, parts: Sequence[Part]) -> None:
+        self._registry = registry
+        self._parts = parts
+
+    def family(self, name: str) -> Family | None:
+        found = self._registry.find(name)
+        return found or next((p.family for p in self._parts if p.family.name.lower() == name.lower()), None)
+
+    def query(self, name: str) -> tuple[Family, int]:
+        found = self._registry.owner(name)
+        if found is not None:
+            return found
+        for p in self._parts:
+            place = p.queries.names.index(name).as_py()
+            if place >= 0:
+                return p.family, int(p.queries.ids[place])
+        known = [n for f in self._registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
+        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(name, known))
+
+
+def _row_numbers(delta: Delta) -> Ints:
+    """A number for the row of each change, the same for equal rows."""
+    height = len(delta.columns[0])
+    coder = ColumnCoder([c.type for c in delta.columns])
+    numbers = KeyTable(coder.width).insert(coder.codes(delta.columns, height))
+    return numbers if delta.rows is None else numbers[delta.rows]
+
+
+def _table(family: Family, delta: Delta) -> pa.Table:
+    op = pa.array(np.where(delta.sign > 0, "+", "-"), pa.string()) if len(delta) else pa.array([], pa.string())
+    columns = [op, times(delta.ts), times(delta.exp), *delta.columns]
+    names = [n for n, _ in _HEAD] + [f.name for f in family.fields]
+    return pa.table(columns, names=names)
+
+
+def times(micros: Ints) -> pa.Array:
+    """Event times; no beginning and no end are NULL."""
+    return pa.array(micros, mask=(micros == MIN) | (micros == MAX)).cast(pa.timestamp("us"))

@@ -1,0 +1,302 @@
+"""A connection: the whole contract in-process.
+
+`push` shows the path of data: rows are checked, late ones set apart, the rest given to every family that reads the
+stream, and the changes collected. Statements are in `statements.py`, saving and restoring in `storage.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline import types as t
+from eddyline.errors import CatalogError, DataError, Error, did_you_mean
+from eddyline.families.family import Family
+from eddyline.families.registry import Registry
+from eddyline.families.texts import Templates, cut
+from eddyline.local import rows as input_rows
+from eddyline.local.changes import Arrival, Changes, Lookup, Part
+from eddyline.local.clocks import StreamClock
+from eddyline.local.history import History
+from eddyline.local.running import RunningFamily, arrived
+from eddyline.local.tables import TableRows
+from eddyline.operators.evaluate import Functions
+from eddyline.sql.binder import bind_standing
+from eddyline.sql.bound import BoundQuery
+from eddyline.sql.catalog import Catalog, Function, Stream, Table
+from eddyline.sql.parser import parse
+from eddyline.state.delta import MIN, Delta, Ints, micros
+
+LET_GO_EVERY = 64  # batches between two looks at what the history can let go
+
+
+class Connection:
+    def __init__(self, clock: Literal["min", "max"] = "min") -> None:
+        if clock not in ("min", "max"):
+            raise DataError(f"clock cannot be {clock!r}.", hint="It is 'min' (the slowest stream leads) or 'max'.")
+        self.clock_policy = clock
+        self.catalog = Catalog()
+        self.registry = Registry()
+        self.templates = Templates()
+        self.functions = Functions({}, {})
+        self.running: dict[int, RunningFamily] = {}
+        self.clocks: dict[str, StreamClock] = {}
+        self.histories: dict[str, History] = {}
+        self.tables: dict[str, TableRows] = {}
+        self.dead: dict[str, list[list[pa.Array]]] = {}
+        self.arrivals = 0
+        self.advanced = MIN
+
+    # statements
+
+    def execute(self, sql: str) -> Any:
+        """Runs one statement or a script; returns what the last statement gives.
+
+        SELECT, SHOW and EXPLAIN give a pyarrow.Table, changes of data and new queries give `Changes`, others None.
+        """
+        known = cut(sql) if isinstance(sql, str) else None
+        if known is not None:
+            values = self.templates.values(known, self.catalog.version)
+            if values is not None:
+                self.registry.require_free(known.name)
+                return self._add_query(self.registry.number(values[0]), known.name, values[1])
+        from eddyline.local import statements
+
+        return statements.run_script(self, parse(sql), sql)
+
+    def create_query(self, name: str, bound: Any, options: Mapping[str, str], text: str, place: str) -> Changes:
+        """A query registered as text: finds or makes the family of its shape."""
+        self.registry.require_free(name)
+        binding = bind_standing(self.catalog, bound)
+        family, new = self.registry.shaped(binding.bound, options, text)
+        if new:
+            self.start(family)
+        known = cut(place)
+        if known is not None and known.name == name:
+            types = [p.type for p in binding.bound.params]
+            self.templates.learn(known, family.number, binding.recipes, types)
+        return self._add_query(family, name, binding.bound.values)
+
+    def _add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
+        query = self.registry.add_one(family, name, values, self.arrivals)
+        return self._show_what_stands(family, lambda: np.array([query]))
+
+    # families and queries
+
+    def start(self, family: Family) -> None:
+        running = RunningFamily(family, self.functions)
+        self.running[family.number] = running
+        running.clock = self.clock_of(running)
+        if running.tables:
+            running.run("arrivals", running.clock, family.queries.rows(), tables=self._contents(running))
+
+    def register(self, family: str, table: Any) -> Changes:
+        """Adds one query per row: column `query` is its name, the others its parameters. All rows or none."""
+        target = self.registry.named(family)
+        data = input_rows.to_table(table)
+        if not isinstance(data, pa.Table):
+            data = _as_table(data)
+        if target.kind != "declared":
+            raise CatalogError(f"{target.name!r} is not a declared family.", hint="CREATE QUERY FAMILY declares one.")
+        ids = self.registry.add_many(target, data, self.arrivals)
+        return self._show_what_stands(target, lambda: ids)
+
+    def drop(self, family: str, names: Sequence[str]) -> None:
+        """Drops queries of a family by name. All or none."""
+        self.drop_queries(self.registry.named(family), names)
+
+    def drop_queries(self, family: Family, names: Sequence[str]) -> None:
+        ids = self.registry.drop(family, names)
+        self.running[family.number].forget(ids)
+        if family.kind == "implicit" and not len(family.queries):
+            self.remove(family)
+
+    def remove(self, family: Family) -> None:
+        self.registry.remove(family)
+        self.templates.forget(family.number)
+        del self.running[family.number]
+
+    def _show_what_stands(self, family: Family, ids: Callable[[], Ints]) -> Changes:
+        """New queries see tables, and groups that always exist, as they stand."""
+        running = self.running[family.number]
+        if not running.tables and running.answer is None:
+            return self._collect([])
+        queries = family.queries.rows().only(ids())
+        found = running.run("replay", self.clock_of(running), queries, tables=self._contents(running))
+        return self._collect([Part(family, family.queries.rows(), found)])
+
+    def _contents(self, running: RunningFamily) -> dict[str, Delta]:
+        return {name: self.tables[name].content() for name in running.tables}
+
+    # data
+
+    def push(self, stream: str | Mapping[str, Any], rows: Any = None) -> Changes:
+        """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All rows are checked before any is applied."""
+        given = {stream: rows} if isinstance(stream, str) else dict(stream)
+        checked: list[tuple[Stream, list[pa.Array], Ints]] = []
+        for name, data in given.items():
+            declared = self.stream(name)
+            what = f"stream {declared.name!r}"
+            columns = input_rows.columns(what, declared.fields, data)
+            checked.append((declared, columns, _event_times(declared, columns)))
+        parts: list[Part] = []
+        arrivals: list[Arrival] = []
+        for declared, columns, ts in checked:
+            parts += self._arrive(declared, columns, ts, arrivals)
+        return self._collect(parts, arrivals)
+
+    def _arrive(self, stream: Stream, columns: list[pa.Array], ts: Ints, arrivals: list[Arrival]) -> list[Part]:
+        key = stream.name.lower()
+        late = self.clocks[key].arrive(ts)
+        positions = np.arange(len(ts))
+        if late.any():
+            self._set_apart(key, columns, late)
+            positions = np.nonzero(~late)[0]
+            columns, ts = [c.take(pa.array(positions)) for c in columns], ts[positions]
+        batch = arrived(columns, ts, self.arrivals)
+        arrivals.append(Arrival(stream.name, self.arrivals, positions))
+        self.arrivals += len(batch)
+        readers = [r for r in self.running.values() if key in r.streams]
+        if self.clock_policy == "max" and readers:
+            behind = ts < max((r.clock for r in readers if len(r.family.queries)), default=MIN)
+            if behind.any():
+                self._set_apart(key, columns, behind)
+        if any(r.needs_history() for r in readers):
+            self.histories[key].add(batch)
+            if len(self.histories[key].batches) % LET_GO_EVERY == 0:
+                self._let_go(key)
+        return [self._step(r, {key: batch}) for r in readers]
+
+    def _step(self, running: RunningFamily, streams: Mapping[str, Delta]) -> Part:
+        queries = running.family.queries.rows()
+        return Part(running.family, queries, running.run("arrivals", self.clock_of(running), queries, streams))
+
+    def advance(self, to: Any) -> Changes:
+        """Time passes without tuples: every stream's watermark becomes at least `to`."""
+        moment = input_rows.moment(to)
+        self.advanced = max(self.advanced, moment)
+        for clock in self.clocks.values():
+            clock.advance(moment)
+        return self._collect([self._step(r, {}) for r in self.running.values()])
+
+    def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Changes:
+        """Deletes and adds rows of a table, and tells every family that reads it."""
+        key = table.name.lower()
+        delta = self.tables[key].change(gone, new)
+        parts = []
+        if len(delta):
+            for r in self.running.values():
+                if key in r.tables:
+                    queries = r.family.queries.rows()
+                    found = r.run("arrivals", self.clock_of(r), queries, tables={key: delta})
+                    parts.append(Part(r.family, queries, found))
+        return self._collect(parts)
+
+    def _set_apart(self, stream: str, columns: list[pa.Array], which: Any) -> None:
+        where = pa.array(np.nonzero(which)[0])
+        self.dead[stream].append([c.take(where) for c in columns])
+
+    def _let_go(self, stream: str) -> None:
+        readers = [r for r in self.running.values() if stream in r.streams and r.needs_history()]
+        before = min((max(MIN, r.clock - r.reach(stream)) if r.clock > MIN else MIN for r in readers), default=MIN)
+        self.histories[stream].let_go(before, min((r.oldest() for r in readers), default=self.arrivals))
+
+    def _collect(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
+        return Changes(parts, arrivals, Lookup(self.registry, parts))
+
+    # asking
+
+    def clock_of(self, running: RunningFamily) -> int:
+        """The smallest watermark among its streams (or the largest, by policy); without streams, the latest known."""
+        if not running.streams:
+            return max([self.advanced, *(c.watermark for c in self.clocks.values())])
+        choose = min if self.clock_policy == "min" else max
+        return choose(self.clocks[s].watermark for s in running.streams)
+
+    def snapshot(self, name: str) -> pa.Table:
+        """The answer of a query at its clock."""
+        family, query = self.query(name)
+        running = self.running[family.number]
+        clock = max(running.clock, self.clock_of(running))
+        return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
+
+    def query(self, name: str) -> tuple[Family, int]:
+        found = self.registry.owner(name)
+        if found is None:
+            known = [n for f in self.registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
+            raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(name, known))
+        return found
+
+    def stream(self, name: str) -> Stream:
+        found = self.catalog.streams.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise CatalogError(
+                f"There is no stream {name!r}.", hint=did_you_mean(str(name), self.catalog.streams.names())
+            )
+        return found
+
+    def late(self, stream: str) -> pa.Table:
+        """The tuples of a stream that came too late to be seen."""
+        declared = self.stream(stream)
+        parts = self.dead[declared.name.lower()]
+        names = [f.name for f in declared.fields]
+        columns = [pa.chunked_array([p[i] for p in parts], f.type) for i, f in enumerate(declared.fields)]
+        return pa.table(columns, names=names)
+
+    def explain(self, name: str, analyze: bool = False) -> str:
+        from eddyline.local.showing import explain
+
+        return explain(self, name, analyze)
+
+    def stats(self) -> dict[str, Any]:
+        from eddyline.local.showing import stats
+
+        return stats(self)
+
+    def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
+        """Registers a Python function for use in queries: `takes` and `gives` are SQL types."""
+        types = [_type(x) for x in (*takes, gives)]
+        if not callable(body):
+            raise DataError(f"The body of function {name!r} is not callable.")
+        if not isinstance(name, str) or not name.isidentifier():
+            raise DataError(f"{name!r} is not a name for a function.")
+        self.catalog.add(Function(name, tuple(types[:-1]), types[-1], body))
+        self.functions.bodies = {**self.functions.bodies, name: body}
+
+    def save(self, path: Any) -> None:
+        """Writes everything to a directory, from which `eddyline.connect(path)` goes on."""
+        from eddyline.local.storage import save
+
+        save(self, path)
+
+
+def _event_times(stream: Stream, columns: list[pa.Array]) -> Ints:
+    column = columns[stream.time]
+    if column.null_count:
+        row = pc.index(column.is_null(), True).as_py()
+        raise DataError(
+            f"Row {row} for stream {stream.name!r} has no event time ({stream.fields[stream.time].name!r} is NULL).",
+            hint="Every tuple needs one; no row was applied.",
+        )
+    return micros(column)
+
+
+def _type(name: str) -> pa.DataType:
+    found = t.BY_NAME.get(str(name).upper())
+    if found is None:
+        raise DataError(f"{name!r} is not a type.", hint=did_you_mean(str(name), t.BY_NAME))
+    return found
+
+
+def _as_table(data: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pylist(list(data))
+    except (pa.ArrowException, TypeError, AttributeError, ValueError) as e:
+        raise DataError(f"The parameters cannot be read: {e}.", hint="Give a table, or a list of dicts.") from None
+
+
+__all__ = ["BoundQuery", "Connection", "Error"]

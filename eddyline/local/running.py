@@ -1,0 +1,151 @@
+"""A family at work: its operators, its clock, and what is needed to tell its answers.
+
+`run` is the whole path of a step: operators turn arrivals into changes, and changes keep the answer where one is kept.
+An answer is kept where it cannot be computed again from the streams (grouping, distinct, negation, count windows,
+non-retroactive tables); selections and joins are computed again when a snapshot is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.families.family import Family
+from eddyline.families.queries import QueryRows
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.counting import Counting
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.expirations import Expirations
+from eddyline.operators.group_by import GroupBy
+from eddyline.operators.join import Join
+from eddyline.operators.lower import lower_family
+from eddyline.operators.rows_window import RowsWindow
+from eddyline.plan.nodes import Node, Stream
+from eddyline.sql.bound import StreamSource, TableSource, sources
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat
+from eddyline.state.stem import Stem
+
+
+class RunningFamily:
+    def __init__(self, family: Family, functions: Functions) -> None:
+        self.family = family
+        self.functions = functions
+        self.clock = MIN
+        self.changes = 0
+        self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
+        self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
+        self.root = lower_family(family.plan)
+        if family.emit == "all":
+            self.root = Expirations(self.root)
+        self.answer: Stem | None = None
+        if any(_keeps_answer(o) for o in self.root.walk()):
+            self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
+
+    def run(
+        self,
+        kind: Literal["arrivals", "replay"],
+        clock: int,
+        queries: QueryRows,
+        streams: Mapping[str, Delta] | None = None,
+        tables: Mapping[str, Delta] | None = None,
+    ) -> Delta:
+        """One step; the clock never goes back."""
+        now = max(self.clock, clock)
+        step = Step(kind, self.clock, now, queries, self.functions, streams or {}, tables or {})
+        found = self.root.pull(step)
+        self.clock = now
+        if len(found):
+            assert found.query is not None
+            found = found.take(queries.alive[queries.positions(found.query)])
+        if self.answer is not None and len(found):
+            kept = found.take(found.ts <= found.exp).spread()
+            assert kept.query is not None
+            self.answer.insert(kept, [kept.query], self.clock)
+        self.changes += len(found)
+        return found
+
+    def snapshot(
+        self, query: int, clock: int, history: Callable[[str], Delta], tables: Mapping[str, Delta]
+    ) -> pa.Table:
+        """The answer of one query at the clock."""
+        if self.answer is not None:
+            wanted = np.array([query])
+            parts = [s.rows.take(rows).spread() for s, _, rows in self.answer.probe(0, wanted)]
+            found = concat(parts, self.root.types, attached=True)
+        else:
+            queries = self.family.queries.rows().only(np.array([query]))
+            streams = {s: history(s) for s in self.streams}
+            step = Step("arrivals", MIN, clock, queries, self.functions, streams, tables)
+            found = lower_family(self.family.plan).pull(step)
+        found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
+        return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
+
+    def needs_history(self) -> bool:
+        return self.answer is None and len(self.family.queries) > 0
+
+    def reach(self, stream: str) -> int:
+        """How far back, in microseconds, its widest window on a stream goes."""
+        queries = self.family.queries.rows()
+        widest = 0
+        for node in _stream_nodes(self.family.plan, stream):
+            if node.window.size is None or node.window.kind == "rows":
+                return MAX
+            sizes = evaluate(node.window.size, (), queries.params, len(queries.ids), self.functions)
+            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[queries.alive]
+            widest = max(widest, int(widths.max(initial=0)))
+        return widest
+
+    def oldest(self) -> int:
+        """The arrival number from which its oldest query sees tuples."""
+        queries = self.family.queries.rows()
+        return int(queries.since[queries.alive].min(initial=MAX))
+
+    def forget(self, queries: Ints) -> None:
+        for o in self.root.walk():
+            o.forget(queries)
+        if self.answer is not None:
+            self.answer.forget(queries)
+
+    def state_rows(self) -> int:
+        return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)
+
+    # saving
+
+    def save(self) -> dict[str, pa.Table]:
+        saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
+        if self.answer is not None:
+            saved["answer"] = self.answer.save()
+        return saved
+
+    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
+        for i, o in enumerate(self.root.walk()):
+            own = {k.partition(".")[2]: t for k, t in saved.items() if k.startswith(f"{i}.")}
+            if own:
+                o.load(own, self.functions)
+        if self.answer is not None:
+            self.answer.load(saved["answer"], lambda rows: [_query_of(rows)])
+        self.clock, self.changes = clock, changes
+
+
+def _keeps_answer(o: Operator) -> bool:
+    return isinstance(o, Counting | GroupBy | RowsWindow) or (isinstance(o, Join) and o.frozen_table is not None)
+
+
+def _stream_nodes(node: Node, stream: str) -> list[Stream]:
+    own = [node] if isinstance(node, Stream) and node.source.stream.lower() == stream else []
+    return own + [n for i in node.inputs for n in _stream_nodes(i, stream)]
+
+
+def _query_of(rows: Delta) -> Ints:
+    assert rows.query is not None
+    return rows.query
+
+
+def arrived(columns: list[pa.Array], ts: Ints, start: int) -> Delta:
+    """Tuples of a stream as changes, with arrival numbers from `start` on."""
+    n = len(ts)
+    numbers = np.arange(start, start + n)
+    return Delta(tuple(columns), None, ts, np.full(n, MAX, np.int64), np.ones(n, np.int64), numbers, numbers)

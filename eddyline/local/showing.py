@@ -1,0 +1,192 @@
+"""What a connection tells about itself: SHOW, EXPLAIN and counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline import types as t
+from eddyline.errors import CatalogError, did_you_mean
+from eddyline.families.family import Family
+from eddyline.local.changes import times
+from eddyline.plan import explain as plan_text
+from eddyline.sql.bound import Field
+from eddyline.state.delta import MIN
+
+if TYPE_CHECKING:
+    from eddyline.local.connection import Connection
+
+
+def show(db: Connection, what: str) -> pa.Table:
+    return _SHOW[what](db)
+
+
+def _streams(db: Connection) -> pa.Table:
+    streams = list(db.catalog.streams)
+    return pa.table(
+        {
+            "stream": pa.array([s.name for s in streams], pa.string()),
+            "columns": pa.array([_columns(s.fields) for s in streams], pa.string()),
+            "watermark": times(np.array([db.clocks[s.name.lower()].watermark for s in streams], np.int64)),
+            "rows": pa.array([db.clocks[s.name.lower()].arrived for s in streams], pa.int64()),
+            "late": pa.array([db.clocks[s.name.lower()].late for s in streams], pa.int64()),
+        }
+    )
+
+
+def _tables(db: Connection) -> pa.Table:
+    tables = list(db.catalog.tables)
+    return pa.table(
+        {
+            "table": pa.array([x.name for x in tables], pa.string()),
+            "columns": pa.array([_columns(x.fields) for x in tables], pa.string()),
+            "retroactive": pa.array([x.retroactive for x in tables], pa.bool_()),
+            "rows": pa.array([len(db.tables[x.name.lower()]) for x in tables], pa.int64()),
+        }
+    )
+
+
+def _queries(db: Connection) -> pa.Table:
+    names, families = [pa.array([], pa.string())], [pa.array([], pa.string())]
+    for f in db.registry:
+        if f.kind == "view":
+            continue
+        rows = f.queries.rows()
+        names.append(rows.names.filter(pa.array(rows.alive)))
+        families.append(pa.repeat(f.name, len(names[-1])))
+    return pa.table({"query": pa.concat_arrays(names), "family": pa.concat_arrays(families)})
+
+
+def _families(db: Connection) -> pa.Table:
+    families = [f for f in db.registry if f.kind != "view"]
+    return pa.table(
+        {
+            "family": pa.array([f.name for f in families], pa.string()),
+            "queries": pa.array([len(f.queries) for f in families], pa.int64()),
+            "parameters": pa.array([_columns(f.bound.params) for f in families], pa.string()),
+            "first_text": pa.array([f.sql for f in families], pa.string()),
+        }
+    )
+
+
+def _views(db: Connection) -> pa.Table:
+    views = list(db.catalog.views)
+    return pa.table(
+        {
+            "view": pa.array([v.name for v in views], pa.string()),
+            "columns": pa.array([_columns(v.query.fields) for v in views], pa.string()),
+        }
+    )
+
+
+def _sinks(db: Connection) -> pa.Table:
+    sinks = list(db.catalog.sinks)
+    return pa.table(
+        {
+            "sink": pa.array([s.name for s in sinks], pa.string()),
+            "format": pa.array([s.external.format for s in sinks], pa.string()),
+            "for": pa.array([", ".join(s.targets) or "all" for s in sinks], pa.string()),
+        }
+    )
+
+
+def _functions(db: Connection) -> pa.Table:
+    functions = list(db.catalog.functions)
+    failed = [db.functions.errors.get(f.name, (0, None)) for f in functions]
+    return pa.table(
+        {
+            "function": pa.array([f.name for f in functions], pa.string()),
+            "takes": pa.array([", ".join(t.name_of(x) for x in f.takes) for f in functions], pa.string()),
+            "gives": pa.array([t.name_of(f.gives) for f in functions], pa.string()),
+            "errors": pa.array([n for n, _ in failed], pa.int64()),
+            "last_error": pa.array([m for _, m in failed], pa.string()),
+        }
+    )
+
+
+_SHOW = {
+    "STREAMS": _streams,
+    "TABLES": _tables,
+    "QUERIES": _queries,
+    "FAMILIES": _families,
+    "VIEWS": _views,
+    "SINKS": _sinks,
+    "FUNCTIONS": _functions,
+}
+
+
+def _columns(fields: tuple[Field, ...]) -> str:
+    return ", ".join(f"{f.name} {t.name_of(f.type)}" for f in fields)
+
+
+def explain(db: Connection, name: str, analyze: bool) -> str:
+    """The plan of a query's family, with the family and how many queries share it."""
+    family, values = _find(db, name)
+    n = len(family.queries)
+    lines = [f"family {family.name}: {n} {'query' if n == 1 else 'queries'}"]
+    if family.bound.params:
+        lines.append("parameters: " + _columns(family.bound.params))
+    if values:
+        lines.append(
+            f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
+        )
+    lines.append(plan_text.explain(family.plan, lambda _: f"shared by {n}"))
+    if analyze:
+        running = db.running[family.number]
+        clock = times(np.array([running.clock], np.int64))[0].as_py()
+        lines.append(f"clock: {clock}  changes: {running.changes}  rows of state: {running.state_rows()}")
+        for o in running.root.walk():
+            lines.append(f"  {type(o).__name__}: {'by query' if o.attached else 'common'}, {o.size()} rows")
+    return "\n".join(lines)
+
+
+def _find(db: Connection, name: str) -> tuple[Family, list[Any]]:
+    family = db.registry.find(name)
+    if family is not None:
+        return family, []
+    owner = db.registry.owner(name)
+    if owner is None:
+        known = [f.name for f in db.registry] + _queries(db).column("query").slice(0, 1000).to_pylist()
+        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(name, known))
+    family, query = owner
+    rows = family.queries.rows()
+    place = int(rows.positions(np.array([query]))[0])
+    return family, [p[place].as_py() for p in rows.params]
+
+
+def stats(db: Connection) -> dict[str, Any]:
+    """Counters: of the whole, per stream, per family and per function."""
+    return {
+        "queries": sum(len(f.queries) for f in db.registry if f.kind != "view"),
+        "rows": sum(c.arrived for c in db.clocks.values()),
+        "late": sum(c.late for c in db.clocks.values()),
+        "changes": sum(r.changes for r in db.running.values()),
+        "streams": {
+            s.name: {
+                "rows": db.clocks[s.name.lower()].arrived,
+                "late": db.clocks[s.name.lower()].late,
+                "set_apart": sum(len(p[0]) for p in db.dead[s.name.lower()]),
+                "watermark": _moment(db.clocks[s.name.lower()].watermark),
+                "kept": len(db.histories[s.name.lower()]),
+            }
+            for s in db.catalog.streams
+        },
+        "tables": {x.name: {"rows": len(db.tables[x.name.lower()])} for x in db.catalog.tables},
+        "families": {
+            r.family.name: {
+                "queries": len(r.family.queries),
+                "changes": r.changes,
+                "state_rows": r.state_rows(),
+                "clock": _moment(r.clock),
+            }
+            for r in db.running.values()
+        },
+        "functions": {n: {"errors": k, "last_error": m} for n, (k, m) in db.functions.errors.items()},
+    }
+
+
+def _moment(micros: int) -> Any:
+    return None if micros == MIN else pc.cast(pa.scalar(micros), pa.timestamp("us")).as_py()

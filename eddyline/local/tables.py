@@ -1,0 +1,87 @@
+"""Tables in memory: rows, a primary key, and changes as deltas, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import DataError
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.sql.catalog import Table
+from eddyline.state.delta import MAX, MIN, NO_ARRIVAL, Delta, Ints, join_arrays
+
+
+class TableRows:
+    def __init__(self, declared: Table) -> None:
+        self.declared = declared
+        self.columns = [pa.array([], f.type) for f in declared.fields]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def content(self) -> Delta:
+        return _delta(self.columns, np.ones(len(self), np.int64))
+
+    def to_arrow(self) -> pa.Table:
+        return pa.table(self.columns, names=[f.name for f in self.declared.fields])
+
+    def change(self, gone: npt.NDArray[np.bool_], new: Sequence[pa.Array]) -> Delta:
+        """Deletes the rows under the mask and adds new ones, checking the key first. Returns what changed."""
+        kept = pa.array(np.nonzero(~gone)[0])
+        columns = [join_arrays([c.take(kept), n]) for c, n in zip(self.columns, new, strict=True)]
+        self._check_key(columns, len(kept))
+        lost = pa.array(np.nonzero(gone)[0])
+        changed = [join_arrays([c.take(lost), n]) for c, n in zip(self.columns, new, strict=True)]
+        signs = np.concatenate([np.full(len(lost), -1), np.ones(len(new[0]))]).astype(np.int64)
+        self.columns = columns
+        return _net(_delta(changed, signs))
+
+    def _check_key(self, columns: Sequence[pa.Array], old: int) -> None:
+        key = self.declared.key
+        if not key:
+            return
+        names = [self.declared.fields[i].name for i in key]
+        codes = ColumnCoder([columns[i].type for i in key]).codes([columns[i] for i in key], len(columns[0]))
+        null = np.nonzero(codes[:, -1] != 0)[0]
+        if len(null):
+            raise DataError(f"The key ({', '.join(names)}) of table {self.declared.name!r} cannot be NULL.")
+        slots = KeyTable(codes.shape[1]).insert(codes)
+        if len(slots) and slots.max() + 1 < len(slots):
+            _, first = np.unique(slots, return_index=True)
+            again = np.setdiff1d(np.arange(len(slots)), first)[0]
+            value = ", ".join(repr(columns[i][int(again)].as_py()) for i in key)
+            raise DataError(
+                f"Table {self.declared.name!r} already has a row with {', '.join(names)} = {value}.",
+                hint="Use UPDATE to change it; no row was applied.",
+            )
+
+
+def _delta(columns: Sequence[pa.Array], sign: Ints) -> Delta:
+    n = len(sign)
+    always, never = np.full(n, MIN, np.int64), np.full(n, MAX, np.int64)
+    return Delta(tuple(columns), None, always, never, sign, never, np.full(n, NO_ARRIVAL, np.int64))
+
+
+def _net(delta: Delta) -> Delta:
+    """Without the rows that leave and come back the same."""
+    n = len(delta)
+    codes = ColumnCoder([c.type for c in delta.columns]).codes(delta.columns, n)
+    slots = KeyTable(codes.shape[1]).insert(codes)
+    total = np.zeros(n, np.int64)
+    np.add.at(total, slots, delta.sign)
+    order = np.argsort(slots, kind="stable")
+    # Of each distinct row keep as many changes of the winning sign as are left over.
+    kept = np.zeros(n, np.bool_)
+    left = np.abs(total)
+    for sign in (-1, 1):
+        same = order[(delta.sign[order] == sign) & (np.sign(total[slots[order]]) == sign)]
+        rank = np.zeros(len(same), np.int64)
+        if len(same):
+            starts = np.append(True, slots[same][1:] != slots[same][:-1])
+            begin = np.maximum.accumulate(np.where(starts, np.arange(len(same)), 0))
+            rank = np.arange(len(same)) - begin
+        kept[same[rank < left[slots[same]]]] = True
+    return delta.take(kept).spread()

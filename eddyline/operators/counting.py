@@ -1,0 +1,162 @@
+"""DISTINCT, EXCEPT ALL and INTERSECT ALL: answers that depend on how often a value occurs (document 3, section 2.1).
+
+Per value and query the operator counts its occurrences on each side; what is due at the clock is decided by
+`index/layers.py`. Results wait for the clock, because a tuple still to come could undo them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.index.layers import DISTINCT, INTERSECT, NEGATION, reconcile
+from eddyline.index.ranges import equal_ranges, last_at
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.evaluate import Functions
+from eddyline.operators.slots import Slots, grown
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints
+from eddyline.state.timeline import Events, Timeline, join_events
+
+_KINDS = {"distinct": DISTINCT, "negation": NEGATION, "intersect": INTERSECT}
+
+
+class Counting(Operator):
+    def __init__(self, kind: Literal["distinct", "negation", "intersect"], children: Sequence[Operator]) -> None:
+        super().__init__(children)
+        self.kind = kind
+        self.types, self.attached = children[0].types, True
+        if kind == "negation":
+            self.takes_back = True
+        self.slots = Slots(self.types)
+        self.timeline = Timeline(2, 0)
+        self.counts = np.zeros((0, 2), np.int64)
+        self.wake: Ints = np.empty(0, np.int64)
+        self.out_slot: Ints = np.empty(0, np.int64)  # rows in the answer, sorted by slot, and their ends
+        self.out_end: Ints = np.empty(0, np.int64)
+
+    def pull(self, step: Step) -> Delta:
+        parts, touched_by = [self.timeline.none()], []
+        for side, child in enumerate(self.children):
+            delta = child.pull(step).spread()
+            if len(delta):
+                assert delta.query is not None
+                slot = self.slots.of(delta.query, delta.columns)
+                parts.append(_events(slot, delta, side))
+                touched_by.append((slot, delta.ts, delta.last))
+        self._grow()
+        events = join_events(parts)
+        soon = events.time <= step.now
+        self.timeline.add(events.take(~soon))
+        due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
+        touched = np.union1d(due, np.unique(events.slot))
+        if not len(touched):
+            return self.none()
+        return self._bring_up(step, touched, events.take(soon), touched_by)
+
+    def _bring_up(self, step: Step, touched: Ints, new: Events, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Delta:
+        known = join_events([new, self.timeline.due(touched, step.now), self.timeline.later(touched)])
+        place = np.searchsorted(touched, known.slot)
+        order = np.lexsort((known.time, place))
+        event_at = np.searchsorted(place[order], np.arange(len(touched) + 1))
+        mine = np.isin(self.out_slot, touched)
+        low, high = equal_ranges(self.out_slot, touched)
+        sent, out, wake, counts = reconcile(
+            _KINDS[self.kind],
+            step.now,
+            self.counts[touched],
+            event_at,
+            known.time[order],
+            known.ints[order],
+            np.concatenate([[0], np.cumsum(high - low)]),
+            self.out_end[mine],
+        )
+        self.counts[touched], self.wake[touched] = counts, wake
+        slot = np.concatenate([self.out_slot[~mine], touched[out[0]]])
+        end = np.concatenate([self.out_end[~mine], out[1]])
+        order = np.argsort(slot, kind="stable")
+        self.out_slot, self.out_end = slot[order], end[order]
+        changed = touched[sent[0]]
+        delta = Delta(
+            tuple(self.slots.values(changed)),
+            None,
+            sent[2],
+            sent[3],
+            sent[1],
+            np.full(len(changed), MAX, np.int64),
+            made_by(changed, sent[2], touched_by),
+            self.slots.query[changed],
+        )
+        self._clear_away()
+        return delta
+
+    def _grow(self) -> None:
+        n = len(self.slots)
+        self.timeline.grow(n)
+        self.counts = grown(self.counts, n, 0)
+        self.wake = grown(self.wake, n, MAX)
+
+    def _clear_away(self) -> None:
+        """Forgets values that occur no more, once they are most of all."""
+        n = len(self.slots)
+        if n < 10_000 or n < 2 * (np.count_nonzero(self.counts[:n].any(axis=1)) + len(self.out_slot)):
+            return
+        used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
+        used[self.out_slot] = True
+        self._keep(used)
+
+    def _keep(self, used: np.ndarray) -> None:
+        n = len(self.slots)
+        mapping = self.slots.keep(used)
+        self.timeline.keep(mapping)
+        self.counts, self.wake = self.counts[:n][used], self.wake[:n][used]
+        kept = mapping[self.out_slot] >= 0
+        self.out_slot, self.out_end = mapping[self.out_slot[kept]], self.out_end[kept]
+        self._grow()
+
+    def forget(self, queries: Ints) -> None:
+        self._keep(~np.isin(self.slots.query, queries))
+
+    def size(self) -> int:
+        return len(self.slots) + len(self.out_slot) + sum(len(r) for r in self.timeline.runs)
+
+    def save(self) -> dict[str, pa.Table]:
+        n = len(self.slots)
+        counters = {"left": self.counts[:n, 0], "right": self.counts[:n, 1], "wake": self.wake[:n]}
+        out = pa.table({"slot": self.out_slot, "end": self.out_end})
+        return {"slots": self.slots.save(), "counters": pa.table(counters), "out": out} | self.timeline.save()
+
+    def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
+        self.slots.load(saved["slots"])
+        self.timeline.load(saved)
+        counters = saved["counters"]
+        columns = [np.array(counters.column(c).to_numpy(), np.int64) for c in ("left", "right", "wake")]
+        self.counts, self.wake = np.column_stack(columns[:2]), columns[2]
+        self.out_slot, self.out_end = (np.array(saved["out"].column(c).to_numpy(), np.int64) for c in ("slot", "end"))
+
+
+def _events(slot: Ints, delta: Delta, side: int) -> Events:
+    """A row counts from its ts on and no more after its exp."""
+    ends = delta.exp < MAX
+    n = len(slot) + int(ends.sum())
+    ints = np.zeros((n, 2), np.int64)
+    ints[:, side] = np.concatenate([delta.sign, -delta.sign[ends]])
+    return Events(
+        np.concatenate([slot, slot[ends]]),
+        np.concatenate([delta.ts, delta.exp[ends] + 1]),
+        ints,
+        np.empty((n, 0), np.float64),
+    )
+
+
+def made_by(slot: Ints, ts: Ints, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
+    """The latest arrival of this step that touched a slot at the instant of its change; NO_ARRIVAL if none did."""
+    made = np.full(len(slot), NO_ARRIVAL, np.int64)
+    for at_slot, at_ts, arrival in touched_by:
+        order = np.lexsort((arrival, at_ts, at_slot))
+        place = last_at(at_slot[order], at_ts[order], slot, ts)
+        found = place >= 0
+        made[found] = np.maximum(made[found], arrival[order][place[found]])
+    return made

@@ -1,0 +1,65 @@
+"""WITH (emit = 'all'): a `-` for every row that reaches its end, as in the negative-tuple approach of document 3.
+
+Such a change has ts just after exp, so that folding by intervals and folding by signs alone give the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.evaluate import Functions
+from eddyline.operators.slots import Slots
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, concat, empty
+
+
+class Expirations(Operator):
+    def __init__(self, child: Operator) -> None:
+        super().__init__((child,))
+        self.types, self.attached, self.takes_back = child.types, True, True
+        self.waiting = empty(self.types, attached=True)
+
+    def pull(self, step: Step) -> Delta:
+        delta = self.children[0].pull(step)
+        ending = delta.take(delta.exp < MAX).spread()
+        if len(ending):
+            self.waiting = concat([self.waiting, ending], self.types, attached=True)
+        due = self.waiting.exp < step.now
+        if not due.any():
+            return delta
+        gone, self.waiting = self.waiting.take(due).spread(), self.waiting.take(~due).spread()
+        return concat([delta, _ends(gone)], self.types, attached=True)
+
+    def forget(self, queries: Ints) -> None:
+        self.waiting = self.waiting.take(~np.isin(self.waiting.query, queries)).spread()
+
+    def size(self) -> int:
+        return len(self.waiting)
+
+    def save(self) -> dict[str, pa.Table]:
+        w = self.waiting
+        data = {f"c{i}": c for i, c in enumerate(w.columns)} | {"exp": w.exp, "sign": w.sign, "query": w.query}
+        return {"waiting": pa.table(data)}
+
+    def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
+        table = saved["waiting"]
+        exp, sign, query = (np.array(table.column(c).to_numpy(), np.int64) for c in ("exp", "sign", "query"))
+        columns = tuple(table.column(f"c{i}").combine_chunks() for i in range(len(self.types)))
+        none = np.full(len(exp), NO_ARRIVAL, np.int64)
+        self.waiting = Delta(columns, None, exp, exp, sign, none, none, query)
+
+
+def _ends(gone: Delta) -> Delta:
+    """One `-` for each row that is still there at its end: those taken back before cancel out."""
+    assert gone.query is not None
+    slots = Slots([c.type for c in gone.columns] + [pa.int64()])
+    slot = slots.of(gone.query, [*gone.columns, pa.array(gone.exp)])
+    left = np.zeros(len(slots), np.int64)
+    np.add.at(left, slot, gone.sign)
+    first = np.unique(slot, return_index=True)[1]
+    ends = gone.take(np.repeat(first, np.maximum(left, 0)))
+    n = len(ends)
+    return replace(ends, ts=ends.exp + 1, sign=np.full(n, -1), first=np.full(n, MAX), last=np.full(n, NO_ARRIVAL))

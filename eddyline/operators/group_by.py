@@ -1,0 +1,382 @@
+"""GROUP BY: the aggregates of each group of each query, as they change when rows begin and end.
+
+Results wait for the clock. Sums follow from counters and the events due (`index/accumulate.py`), extremes from painting
+the rows that can still matter (`index/extremes.py`). A group's row is sent with the end it is known to have: the next
+instant at which one of its sums can change, or its extremes must; a row that still holds then is sent again, one
+that changes earlier is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.index.accumulate import accumulate
+from eddyline.index.extremes import paint
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.versions import NONE, holds_until, send_versions
+from eddyline.operators.aggregates import contributions, layout, values
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.counting import made_by
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.slots import Slots, grown
+from eddyline.sql.bound import Aggregate, Expr
+from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays
+from eddyline.state.stem import Stem
+from eddyline.state.timeline import Events, Timeline, join_events
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened to the touched groups up to the clock: one entry per group and instant, in that order."""
+
+    slot: Ints
+    time: Ints
+    exists: Mask
+    columns: list[pa.Array]
+    last: Mask  # whether it is the group's latest entry
+    until: Ints  # for the latest entries: the last instant the row is known to hold
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+class GroupBy(Operator):
+    def __init__(self, child: Operator, keys: tuple[Expr, ...], aggregates: tuple[Aggregate, ...]) -> None:
+        super().__init__((child,))
+        self.keys, self.aggregates = keys, aggregates
+        self.attached = self.takes_back = True
+        self.types = tuple(k.type for k in keys) + tuple(a.type for a in aggregates)
+        self.layout = layout(aggregates)
+        self.slots = Slots([k.type for k in keys])
+        self.timeline = Timeline(self.layout.ints, self.layout.floats)
+        self.totals = np.zeros((0, self.layout.ints), np.int64)
+        self.high = np.zeros((0, self.layout.floats))
+        self.low = np.zeros((0, self.layout.floats))
+        self.wake: Ints = np.empty(0, np.int64)
+        # The row each group has in the answer: its end (below the clock if none), and where its values stand.
+        self.out_end: Ints = np.empty(0, np.int64)
+        self.out_row: Ints = np.empty(0, np.int64)
+        self.out_values: list[pa.Array] = [pa.array([], a.type) for a in aggregates]
+        self.out_height = 0
+        # One module per MIN or MAX holds the rows that can still be its extreme.
+        self.extreme_at = [i for i, a in enumerate(aggregates) if a.function in ("min", "max")]
+        self.sums = len(self.extreme_at) < len(aggregates) or not aggregates
+        self.stems = [
+            Stem([aggregates[i].type], 1, attached=True, takes_back=child.takes_back) for i in self.extreme_at
+        ]
+
+    def pull(self, step: Step) -> Delta:
+        delta = self.children[0].pull(step).spread()
+        touched_by: list[tuple[Ints, Ints, Ints]] = []
+        events = self.timeline.none()
+        if len(delta):
+            slot, events = self._take_in(step, delta)
+            touched_by.append((slot, delta.ts, delta.last))
+        started = self._start_groups(step)
+        self._grow()
+        soon = events.time <= step.now
+        self.timeline.add(events.take(~soon))
+        due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
+        touched = np.union1d(np.union1d(due, started.slot), np.unique(events.slot))
+        if not len(touched):
+            return self.none()
+        new = join_events([started, events.take(soon), self.timeline.due(touched, step.now)])
+        history = self._history(step, touched, new)
+        changes = self._reconcile(history, touched_by)
+        self._clear_away()
+        return changes
+
+    # taking in
+
+    def _take_in(self, step: Step, delta: Delta) -> tuple[Ints, Events]:
+        assert delta.query is not None
+        n = len(delta)
+        where = pa.array(step.queries.positions(delta.query))
+        params = [p.take(where) for p in step.queries.params]
+        keys = [evaluate(k, delta.columns, params, n, step.functions) for k in self.keys]
+        arguments = [
+            None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions)
+            for a in self.aggregates
+        ]
+        slot = self.slots.of(delta.query, keys)
+        self._grow()
+        for stem, i in zip(self.stems, self.extreme_at, strict=True):
+            column = arguments[i]
+            assert column is not None
+            present = column.is_valid().to_numpy(zero_copy_only=False)
+            if present.any():
+                rows = replace(delta, columns=(column,), query=slot).take(present).spread()
+                stem.insert(rows, [slot[present]], step.before)
+        ints, floats = contributions(self.layout, arguments, n)
+        ints *= delta.sign[:, None]
+        floats *= delta.sign[:, None]
+        ends = delta.exp < MAX
+        return slot, Events(
+            np.concatenate([slot, slot[ends]]),
+            np.concatenate([delta.ts, delta.exp[ends] + 1]),
+            np.concatenate([ints, -ints[ends]]),
+            np.concatenate([floats, -floats[ends]]),
+        )
+
+    def _start_groups(self, step: Step) -> Events:
+        """Without keys the one group of a query exists from its registration on."""
+        if self.keys or step.kind != "replay":
+            return self.timeline.none()
+        ids = step.queries.ids[step.queries.live()]
+        slot = self.slots.of(ids, [])
+        n = len(slot)
+        return Events(
+            slot, np.full(n, step.now), np.zeros((n, self.layout.ints), np.int64), np.zeros((n, self.layout.floats))
+        )
+
+    # what happened
+
+    def _history(self, step: Step, touched: Ints, events: Events) -> History:
+        # Every touched group has an entry at the clock it was left at, so that a row that merely ran out is renewed.
+        runs_out = self.out_end[touched] + 1
+        renewed = (self.out_row[touched] >= 0) & (self.out_end[touched] < step.now)
+        n = int(renewed.sum())
+        still = Events(
+            touched[renewed],
+            runs_out[renewed],
+            np.zeros((n, self.layout.ints), np.int64),
+            np.zeros((n, self.layout.floats)),
+        )
+        events = join_events([events, still]).sorted()
+        at, ints, floats = accumulate(
+            events.slot, events.time, events.ints, events.floats, self.totals, self.high, self.low
+        )
+        slot, time = events.slot[at], events.time[at]
+        last = np.append(slot[1:] != slot[:-1], True)[: len(slot)]
+        until = np.full(len(slot), MAX, np.int64)
+        extremes = []
+        for stem, i in zip(self.stems, self.extreme_at, strict=True):
+            column, ends = self._extremes(stem, self.aggregates[i].function, slot, time, last)
+            extremes.append(column)
+            until = np.minimum(until, ends)
+        if self.sums:
+            until[last] = np.minimum(until[last], self.timeline.next_time(slot[last]) - 1)
+        columns = values(self.layout, ints, floats, extremes)
+        exists = ints[:, 0] > 0 if self.keys else np.ones(len(slot), np.bool_)
+        return History(slot, time, exists, columns, last, until)
+
+    def _extremes(self, stem: Stem, function: str, slot: Ints, time: Ints, last: Mask) -> tuple[pa.Array, Ints]:
+        """MIN or MAX at each entry, and for the latest ones until when it holds."""
+        groups = slot[last]
+        found = []
+        sizes = []
+        for segment, _, rows in stem.probe(0, groups):
+            found.append(segment.rows.take(rows).spread())
+            sizes.append((segment, rows))
+        entries = concat(found, stem.types, attached=True)
+        ends = np.full(len(slot), MAX, np.int64)
+        if not len(entries):
+            ends[last] = self.timeline.next_time(groups) - 1
+            return pa.nulls(len(slot), stem.types[0]), ends
+        assert entries.query is not None
+        column = entries.columns[0]
+        rank = _dense_rank(column, function)
+        group = np.searchsorted(groups, entries.query)
+        best_first = np.lexsort((-entries.exp, rank, group))
+        # The instants that matter: those of the entries, and later ones at which a row begins or ends.
+        final = time[last][group]
+        later = np.concatenate([entries.ts, np.where(entries.exp < MAX, entries.exp + 1, entries.ts)])
+        later_group = np.concatenate([group, group])
+        ahead = later > np.concatenate([final, final])
+        all_group = np.concatenate([np.searchsorted(groups, slot), later_group[ahead]])
+        all_time = np.concatenate([time, later[ahead]])
+        order = np.lexsort((all_time, all_group))
+        instant_at = np.searchsorted(all_group[order], np.arange(len(groups) + 1))
+        winner = paint(instant_at, all_time[order], group[best_first], entries.ts[best_first], entries.exp[best_first])
+        winner = np.where(winner >= 0, best_first[winner], -1)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        of_entry = winner[place[: len(slot)]]
+        result = column.take(pa.array(np.where(of_entry >= 0, of_entry, 0), mask=of_entry < 0))
+        # Until when: walk on from the latest entry while the value stays the same.
+        value = np.where(winner >= 0, rank[winner], -1)
+        at = place[: len(slot)][last]
+        stop = instant_at[np.searchsorted(groups, slot[last]) + 1]
+        until = holds_until(value, all_time[order], at, stop)
+        # A group whose values are all NULL ends when its last row does, which may be any next event.
+        ends[last] = np.where(value[at] < 0, self.timeline.next_time(groups) - 1, until)
+        if not self.children[0].takes_back:
+            self._prune(stem, sizes, found, winner, all_time[order], all_group[order], time[last])
+        return result, ends
+
+    def _prune(
+        self,
+        stem: Stem,
+        probed: Sequence[tuple[object, Ints]],
+        found: Sequence[Delta],
+        winner: Ints,
+        times: Ints,
+        group: Ints,
+        final: Ints,
+    ) -> None:
+        """Drops rows that are not the extreme at any instant from the clock on: later rows outlast them or beat them."""
+        wins = winner[(winner >= 0) & (times >= final[group])]
+        useful = np.zeros(sum(len(f) for f in found), np.bool_)
+        useful[wins] = True
+        if useful.mean() > 0.5:
+            return
+        dropped = {}
+        start = 0
+        for (segment, rows), f in zip(probed, found, strict=True):
+            dropped[id(segment)] = rows[~useful[start : start + len(f)]]
+            start += len(f)
+        masks = []
+        for segment in stem.segments:
+            keep = np.ones(len(segment), np.bool_)
+            keep[dropped.get(id(segment), np.empty(0, np.int64))] = False
+            masks.append(keep)
+        stem.keep(masks)
+
+    # what is sent
+
+    def _reconcile(self, h: History, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Delta:
+        """Compares each entry with the one before it (or the row that is out) and sends the difference."""
+        groups = h.slot[h.last]
+        entry_at = np.append(0, np.nonzero(h.last)[0] + 1)
+        had = self.out_row[groups]
+        code, out_code = self._codes(h, had)
+        sent, entry, end = send_versions(entry_at, h.time, code, h.until[h.last], out_code, self.out_end[groups])
+        old = sent[1] == NONE
+        parts = [
+            self._changes(
+                groups, sent[:, old], [v.take(pa.array(had[sent[0, old]])) for v in self.out_values], touched_by
+            ),
+            self._changes(groups, sent[:, ~old], [c.take(pa.array(sent[1, ~old])) for c in h.columns], touched_by),
+        ]
+        self._remember(h, groups, entry, end)
+        return concat(parts, self.types, attached=True)
+
+    def _codes(self, h: History, out_row: Ints) -> tuple[Ints, Ints]:
+        """A number for each version of a row, the same for equal rows; NONE where there is no row."""
+        coder = ColumnCoder([c.type for c in h.columns])
+        table = KeyTable(len(h.columns) + 1)
+        code = table.insert(coder.codes(h.columns, len(h)))
+        is_out = out_row >= 0
+        where = pa.array(out_row[is_out])
+        out_code = np.full(len(out_row), NONE, np.int64)
+        out_code[is_out] = table.insert(coder.codes([v.take(where) for v in self.out_values], int(is_out.sum())))
+        return np.where(h.exists, code, NONE), out_code
+
+    def _changes(
+        self, groups: Ints, sent: Ints, columns: list[pa.Array], touched_by: Sequence[tuple[Ints, Ints, Ints]]
+    ) -> Delta:
+        slot = groups[sent[0]]
+        return Delta(
+            (*self.slots.values(slot), *columns),
+            None,
+            sent[3],
+            sent[4],
+            sent[2],
+            np.full(len(slot), MAX, np.int64),
+            made_by(slot, sent[3], touched_by),
+            self.slots.query[slot],
+        )
+
+    def _remember(self, h: History, groups: Ints, entry: Ints, end: Ints) -> None:
+        """Keeps the rows that are out, and when each group must be looked at again."""
+        fresh = entry >= 0
+        rows = np.where(entry == NONE, NONE, self.out_row[groups])
+        rows[fresh] = self.out_height + np.arange(int(fresh.sum()))
+        self.out_height += int(fresh.sum())
+        where = pa.array(entry[fresh])
+        self.out_values = [join_arrays([v, c.take(where)]) for v, c in zip(self.out_values, h.columns, strict=True)]
+        self.out_row[groups], self.out_end[groups] = rows, end
+        next_event = self.timeline.next_time(groups)
+        ends = np.where(end < MAX, end + 1, MAX)
+        until = h.until[h.last]
+        changes = np.where(until < MAX, until + 1, MAX)
+        self.wake[groups] = np.where(entry == NONE, next_event, np.minimum(ends, changes))
+        if self.out_height > 2 * np.count_nonzero(self.out_row >= 0) + 1000:
+            used = np.nonzero(self.out_row >= 0)[0]
+            where = pa.array(self.out_row[used])
+            self.out_values = [v.take(where) for v in self.out_values]
+            self.out_row[used] = np.arange(len(used))
+            self.out_height = len(used)
+
+    # state
+
+    def _grow(self) -> None:
+        n = len(self.slots)
+        self.timeline.grow(n)
+        self.totals = grown(self.totals, n, 0)
+        self.high, self.low = grown(self.high, n, 0.0), grown(self.low, n, 0.0)
+        self.wake, self.out_end = grown(self.wake, n, MAX), grown(self.out_end, n, MAX)
+        self.out_row = grown(self.out_row, n, NONE)
+
+    def _clear_away(self) -> None:
+        """Forgets groups that are empty, once they are most of all."""
+        n = len(self.slots)
+        if n < 10_000 or not self.keys or n < 2 * np.count_nonzero(self.totals[:n, 0]):
+            return
+        used = (self.totals[:n, 0] != 0) | (self.timeline.next_time(np.arange(n)) < MAX) | (self.out_row[:n] >= 0)
+        self._keep(used)
+
+    def _keep(self, used: Mask) -> None:
+        n = len(self.slots)
+        mapping = self.slots.keep(used)
+        self.timeline.keep(mapping)
+        self.totals, self.high, self.low = self.totals[:n][used], self.high[:n][used], self.low[:n][used]
+        self.wake, self.out_end, self.out_row = self.wake[:n][used], self.out_end[:n][used], self.out_row[:n][used]
+        for stem in self.stems:
+            stem.move(mapping)
+        self._grow()
+
+    def forget(self, queries: Ints) -> None:
+        self._keep(~np.isin(self.slots.query, queries))
+
+    def size(self) -> int:
+        return len(self.slots) + sum(len(r) for r in self.timeline.runs) + sum(len(s) for s in self.stems)
+
+    def save(self) -> dict[str, pa.Table]:
+        n = len(self.slots)
+        groups: dict[str, object] = {"wake": self.wake[:n], "out_end": self.out_end[:n], "out_row": self.out_row[:n]}
+        groups |= {f"total{i}": self.totals[:n, i] for i in range(self.layout.ints)}
+        for i in range(self.layout.floats):
+            groups |= {f"high{i}": self.high[:n, i], f"low{i}": self.low[:n, i]}
+        tables = {"slots": self.slots.save(), "groups": pa.table(groups)} | self.timeline.save()
+        tables["out"] = pa.table(
+            {"row": np.arange(self.out_height)} | {f"v{i}": v for i, v in enumerate(self.out_values)}
+        )
+        return tables | {f"extreme{i}": s.save() for i, s in enumerate(self.stems)}
+
+    def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
+        self.slots.load(saved["slots"])
+        self.timeline.load(saved)
+        groups = saved["groups"]
+
+        def column(name: str) -> npt.NDArray[np.generic]:
+            return np.array(groups.column(name).to_numpy())
+
+        self.wake, self.out_end, self.out_row = column("wake"), column("out_end"), column("out_row")
+        self._grow()
+        self.totals, self.high, self.low = (grown(a, len(self.slots), 0) for a in (self.totals, self.high, self.low))
+        n = len(self.slots)
+        for i in range(self.layout.ints):
+            self.totals[:n, i] = column(f"total{i}")
+        for i in range(self.layout.floats):
+            self.high[:n, i], self.low[:n, i] = column(f"high{i}"), column(f"low{i}")
+        self.out_height = saved["out"].num_rows
+        self.out_values = [saved["out"].column(f"v{i}").combine_chunks() for i in range(len(self.aggregates))]
+        for i, stem in enumerate(self.stems):
+            stem.load(saved[f"extreme{i}"], lambda rows: [rows.query])
+
+
+def _dense_rank(column: pa.Array, function: str) -> Ints:
+    """1, 2, … from the best value on, equal values alike; NaN is above all numbers."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    rank = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return rank if function == "min" else rank.max(initial=0) + 1 - rank

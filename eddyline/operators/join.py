@@ -1,0 +1,279 @@
+"""Joins of any arity over SteMs (document 1, section 3.3): one state module per input, no intermediate results kept.
+
+The changes of each input in turn probe the modules of the others, in an order in which every step has an equality to
+search by if there is one, and are then built into their own module: build after probe, input after input, so that
+every combination is found exactly once. Signs multiply and intervals intersect, so retractions and expirations need
+no code of their own here.
+
+A non-retroactive table (document 3, section 4) is probed but never probes: its changes only reach its module, and the
+flowing side is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.ranges import equal_ranges, spread
+from eddyline.operators.attach import Matcher
+from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.evaluate import Functions, evaluate, holds
+from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
+from eddyline.sql.bound import Call, Expr
+from eddyline.state.delta import Delta, Ints, concat
+from eddyline.state.stem import NO_KEY, Stem
+
+PAIRS_AT_ONCE = 1 << 20
+NOT_FOUND = -2  # a probe that can match nothing; differs from NO_KEY, by which unfindable rows are stored
+
+
+@dataclass(frozen=True)
+class ProbeStep:
+    """The next input to look into: by which of its keys, with which expressions over what is joined so far."""
+
+    input: int
+    key: int
+    exprs: tuple[Expr, ...]
+    conditions: Expr | None  # what can be checked once this input is there
+
+
+class StemKey:
+    """One key of a module: expressions over its own columns, the query too where both sides are attached."""
+
+    def __init__(self, exprs: tuple[Expr, ...], with_query: bool) -> None:
+        self.exprs = exprs
+        self.with_query = with_query
+        self.coder = ColumnCoder([e.type for e in exprs])
+        self.table = KeyTable(len(exprs) + 1 + with_query)
+
+    def slots(self, functions: Functions, rows: Delta) -> Ints:
+        """Slots of rows to be stored; rows that equal nothing get NO_KEY."""
+        codes, null = self._codes(functions, self.exprs, rows.columns, rows.query, len(rows), adding=True)
+        return np.where(null, NO_KEY, self.table.insert(codes))
+
+    def wanted(
+        self, functions: Functions, exprs: Sequence[Expr], columns: Sequence[pa.Array], query: Ints | None, n: int
+    ) -> Ints:
+        codes, null = self._codes(functions, exprs, columns, query, n, adding=False)
+        found = self.table.find(codes)
+        return np.where(null | (found < 0), NOT_FOUND, found)
+
+    def _codes(
+        self,
+        functions: Functions,
+        exprs: Sequence[Expr],
+        columns: Sequence[pa.Array],
+        query: Ints | None,
+        n: int,
+        *,
+        adding: bool,
+    ) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        values = [evaluate(e, columns, (), n, functions) for e in exprs]
+        codes = self.coder.codes(values, n) if adding else self.coder.find_codes(values, n)
+        null = codes[:, -1] != 0
+        if self.with_query:
+            assert query is not None
+            codes = np.column_stack([codes, query])
+        return np.ascontiguousarray(codes), null
+
+
+class Join(Operator):
+    def __init__(self, children: Sequence[Operator], condition: Expr | None, frozen_table: int | None = None) -> None:
+        """`frozen_table` is the position of a non-retroactive table among the inputs."""
+        super().__init__(children)
+        self.frozen_table = frozen_table
+        if frozen_table is not None:
+            self.takes_back = any(c.takes_back for i, c in enumerate(children) if i != frozen_table)
+        self.types = tuple(x for c in children for x in c.types)
+        self.starts = list(np.cumsum([0, *(len(c.types) for c in children)]))
+        parts = conjuncts(condition)
+        self.static = [p for p in parts if not params_of(p)]
+        with_params = all_of(p for p in parts if params_of(p))
+        windows = tuple(
+            PendingWindow(w.time + int(self.starts[i]), w.size) for i, c in enumerate(children) for w in c.pending
+        )
+        some_attached = any(c.attached for c in children)
+        self.attached = some_attached or with_params is not None
+        self.pending = () if self.attached else windows
+        self.matcher = Matcher(with_params, windows, self.types)
+        self.keys: list[list[StemKey]] = [[] for _ in children]
+        self.orders = [self._order(i) for i in range(len(children))]
+        self.stems = self._new_stems()
+
+    # planning
+
+    def _new_stems(self) -> list[Stem]:
+        return [
+            Stem(c.types, len(k), attached=c.attached, takes_back=c.takes_back)
+            for c, k in zip(self.children, self.keys, strict=True)
+        ]
+
+    def _order(self, start: int) -> list[ProbeStep]:
+        """The order in which changes of one input visit the others: first those with most equalities to search by."""
+        bound = {start}
+        waiting = list(self.static)
+        self._ready(waiting, bound)  # conditions on one input alone were checked below
+        steps: list[ProbeStep] = []
+        while len(bound) < len(self.children):
+            options = [i for i in range(len(self.children)) if i not in bound]
+            best = max(options, key=lambda i: (len(self._equalities(waiting, bound, i)), -i))
+            pairs = self._equalities(waiting, bound, best)
+            with_query = self.children[best].attached and any(self.children[b].attached for b in bound)
+            own = tuple(move_columns(k, lambda c: c - int(self.starts[best])) for _, k, _ in pairs)
+            waiting = [w for w in waiting if not any(w is p for _, _, p in pairs)]
+            bound.add(best)
+            conditions = self._ready(waiting, bound)
+            steps.append(ProbeStep(best, self._key(best, own, with_query), tuple(e for e, _, _ in pairs), conditions))
+        return steps
+
+    def _inputs_of(self, expr: Expr) -> set[int]:
+        return {int(np.searchsorted(self.starts, c, side="right")) - 1 for c in columns_of(expr)}
+
+    def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
+        now = [w for w in waiting if self._inputs_of(w) <= bound]
+        waiting[:] = [w for w in waiting if not any(w is x for x in now)]
+        return all_of(now)
+
+    def _equalities(self, waiting: list[Expr], bound: set[int], new: int) -> list[tuple[Expr, Expr, Expr]]:
+        """(expression over what is bound, expression over the new input, the condition) for each usable equality."""
+        found = []
+        for w in waiting:
+            if isinstance(w, Call) and w.function == "eq":
+                for a, b in (w.args, w.args[::-1]):
+                    of_a, of_b = self._inputs_of(a), self._inputs_of(b)
+                    if of_a and of_a <= bound and of_b == {new}:
+                        found.append((a, b, w))
+                        break
+        return found
+
+    def _key(self, i: int, exprs: tuple[Expr, ...], with_query: bool) -> int:
+        for j, k in enumerate(self.keys[i]):
+            if k.exprs == exprs and k.with_query == with_query:
+                return j
+        self.keys[i].append(StemKey(exprs, with_query))
+        return len(self.keys[i]) - 1
+
+    # running
+
+    def pull(self, step: Step) -> Delta:
+        deltas = [c.pull(step) for c in self.children]
+        if step.kind == "arrivals":
+            return self._run(step, deltas)
+        if any(c.attached for c in self.children):
+            # What is not attached stands in its module already; only what is new for the new queries moves.
+            moving = [d if c.attached else c.none() for c, d in zip(self.children, deltas, strict=True)]
+            return self._run(step, moving)
+        if self.reads_streams:
+            return self.none()
+        kept, self.stems = self.stems, self._new_stems()
+        found = self._run(step, deltas)
+        self.stems = kept
+        return found
+
+    def _run(self, step: Step, deltas: Sequence[Delta]) -> Delta:
+        parts: list[Delta] = []
+        for i, delta in enumerate(deltas):
+            if not len(delta):
+                continue
+            delta = delta.spread()
+            if i != self.frozen_table:
+                columns: list[pa.Array | None] = [None] * len(self.types)
+                columns[self.starts[i] : self.starts[i + 1]] = delta.columns
+                parts += self._probe(step, replace(delta, columns=tuple(columns)), self.orders[i])
+            if self.frozen_table is None or i == self.frozen_table:
+                self._build(i, delta, step)
+        return concat(parts, self.types, attached=self.attached)
+
+    def _build(self, i: int, delta: Delta, step: Step) -> None:
+        stem = self.stems[i]
+        stem.insert(delta, [k.slots(step.functions, delta) for k in self.keys[i]], step.before)
+        if any(len(k.table) > 2 * len(stem) + 10_000 for k in self.keys[i]):  # most keys have no row any more
+            self.keys[i] = [StemKey(k.exprs, k.with_query) for k in self.keys[i]]
+            stem.renumber(lambda rows: [k.slots(step.functions, rows) for k in self.keys[i]])
+
+    def _probe(self, step: Step, partial: Delta, order: Sequence[ProbeStep]) -> Iterator[Delta]:
+        if not order:
+            yield self._finish(step, partial)
+            return
+        probe, rest = order[0], order[1:]
+        key = self.keys[probe.input][probe.key]
+        wanted = key.wanted(step.functions, probe.exprs, partial.columns, partial.query, len(partial))
+        for segment in list(self.stems[probe.input].segments):
+            low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
+            total = np.cumsum(high - low)
+            start = 0
+            while start < len(total):
+                done = total[start - 1] if start else 0
+                stop = max(start + 1, int(np.searchsorted(total, done + PAIRS_AT_ONCE)))
+                owner, place = spread(low[start:stop], high[start:stop])
+                if len(owner):
+                    found = segment.orders[probe.key][place]
+                    joined = self._combine(step, partial, owner + start, segment.rows, found, probe)
+                    if len(joined):
+                        yield from self._probe(step, joined, rest)
+                start = stop
+
+    def _combine(self, step: Step, partial: Delta, left: Ints, rows: Delta, right: Ints, probe: ProbeStep) -> Delta:
+        """Pairs that have an instant in common and satisfy what can be checked by now."""
+        ts = np.maximum(partial.ts[left], rows.ts[right])
+        exp = np.minimum(partial.exp[left], rows.exp[right])
+        kept = ts <= exp
+        if not kept.all():
+            left, right, ts, exp = left[kept], right[kept], ts[kept], exp[kept]
+        at_left, at_right = pa.array(left), pa.array(right)
+        columns = [None if c is None else c.take(at_left) for c in partial.columns]
+        begin = self.starts[probe.input]
+        columns[begin : begin + len(rows.columns)] = [c.take(at_right) for c in rows.columns]
+        query = rows.query[right] if rows.query is not None else None
+        if partial.query is not None:
+            query = partial.query[left]
+        joined = Delta(
+            tuple(columns),
+            None,
+            ts,
+            exp,
+            partial.sign[left],
+            np.minimum(partial.first[left], rows.first[right]),
+            np.maximum(partial.last[left], rows.last[right]),
+            query,
+        )
+        if probe.conditions is not None and len(joined):
+            true = holds(probe.conditions, columns, (), len(joined), step.functions)
+            if not true.all():
+                joined = _spread_some(joined.take(true))
+        return joined
+
+    def _finish(self, step: Step, joined: Delta) -> Delta:
+        if joined.query is not None:
+            return self.matcher.filter(step, joined)
+        return self.matcher.match(step, joined) if self.attached else joined
+
+    # state
+
+    def forget(self, queries: Ints) -> None:
+        for stem in self.stems:
+            if stem.attached:
+                stem.forget(queries)
+
+    def size(self) -> int:
+        return sum(len(s) for s in self.stems)
+
+    def save(self) -> dict[str, pa.Table]:
+        return {f"stem{i}": s.save() for i, s in enumerate(self.stems)}
+
+    def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
+        """Keys are numbered anew from the rows, so they need not be saved."""
+        for i, stem in enumerate(self.stems):
+            stem.load(saved[f"stem{i}"], lambda rows, i=i: [k.slots(functions, rows) for k in self.keys[i]])
+
+
+def _spread_some(delta: Delta) -> Delta:
+    """As `spread`, where some inputs have not been joined yet and their columns are still missing."""
+    assert delta.rows is not None
+    where = pa.array(delta.rows)
+    return replace(delta, columns=tuple(None if c is None else c.take(where) for c in delta.columns), rows=None)

@@ -1,0 +1,37 @@
+"""Projection: new columns from old. Without parameters it works once per row, however many queries the row belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.evaluate import evaluate
+from eddyline.plan.expressions import params_of
+from eddyline.sql.bound import Expr
+from eddyline.state.delta import Delta
+
+
+class Project(Operator):
+    def __init__(self, child: Operator, exprs: tuple[Expr, ...]) -> None:
+        super().__init__((child,))
+        self.attached = child.attached
+        self.exprs = exprs
+        self.types = tuple(e.type for e in exprs)
+        self.by_query = any(params_of(e) for e in exprs)
+
+    def pull(self, step: Step) -> Delta:
+        delta = self.children[0].pull(step)
+        if not len(delta):
+            return self.none()
+        params: tuple[pa.Array, ...] = ()
+        if self.by_query or len(delta) < len(delta.columns[0]):
+            delta = delta.spread()
+        if self.by_query:
+            assert delta.query is not None
+            where = pa.array(step.queries.positions(delta.query))
+            params = tuple(p.take(where) for p in step.queries.params)
+        height = len(delta) if delta.rows is None else len(delta.columns[0])
+        columns = tuple(evaluate(e, delta.columns, params, height, step.functions) for e in self.exprs)
+        return replace(delta, columns=columns)

@@ -1,0 +1,73 @@
+"""The leaves: a stream through a time window, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.evaluate import evaluate
+from eddyline.sql.bound import Constant, Window
+from eddyline.state.delta import MAX, Delta
+
+
+class StreamScan(Operator):
+    """Arriving tuples. A window of one size for all ends them here; one that varies by query is left pending, and the
+    largest of the family bounds how long a tuple can matter to anyone."""
+
+    def __init__(self, stream: str, time: int, window: Window, types: Sequence[pa.DataType]) -> None:
+        super().__init__(())
+        self.stream = stream.lower()
+        self.types = tuple(types)
+        self.attached = False
+        self.reads_streams = True
+        self.width: int | None = None
+        self._largest = (-2, 0)  # of which version of the query table, and how much
+        if window.kind == "range":
+            if isinstance(window.size, Constant) and window.size.value is not None:
+                self.width = window.size.value // timedelta(microseconds=1)
+            else:
+                assert window.size is not None
+                self.pending = (PendingWindow(time, window.size),)
+
+    def pull(self, step: Step) -> Delta:
+        arrived = step.streams.get(self.stream)
+        if arrived is None or step.kind == "replay":
+            return self.none()
+        if not step.queries.alive.any():  # whoever registers later does not see it
+            return self.none()
+        # Under the clock policy 'max' a tuple may be behind this family's clock: the family does not see it.
+        seen = arrived.take(arrived.ts >= step.before)
+        width = self._largest_window(step) if self.pending else self.width
+        if width is None:
+            return seen
+        return replace(seen, exp=np.where(seen.ts > MAX - width, MAX, seen.ts + width))
+
+    def _largest_window(self, step: Step) -> int:
+        queries = step.queries
+        if self._largest[0] != queries.version or queries.version < 0:
+            sizes = evaluate(self.pending[0].size, (), queries.params, len(queries.ids), step.functions)
+            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[queries.alive]
+            self._largest = queries.version, max(0, int(widths.max()))
+        return self._largest[1]
+
+
+class TableScan(Operator):
+    """Changes of a table, in force from the family's clock on; in a replay, all its rows."""
+
+    def __init__(self, table: str, types: Sequence[pa.DataType]) -> None:
+        super().__init__(())
+        self.table = table.lower()
+        self.types = tuple(types)
+        self.attached = False
+        self.takes_back = True
+
+    def pull(self, step: Step) -> Delta:
+        changed = step.tables.get(self.table)
+        if changed is None:
+            return self.none()
+        return replace(changed, ts=np.full(len(changed), step.now, np.int64))

@@ -1,0 +1,75 @@
+"""Slots: a dense number for each (query, values) an operator keeps counters for, and the values by slot.
+
+Slots are handed out in order of appearance and cleared away together when most are no longer in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.state.delta import Ints, join_arrays
+
+
+class Slots:
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.types = tuple(types)
+        self.coder = ColumnCoder(types)
+        self.table = KeyTable(len(self.types) + 2)
+        self._values: list[list[pa.Array]] = [[] for _ in types]
+        self.query: Ints = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def of(self, query: Ints, values: Sequence[pa.Array]) -> Ints:
+        """The slots of rows, new ones where needed. NULLs are equal here, as in GROUP BY."""
+        before = len(self.table)
+        codes = np.column_stack([self.coder.codes(values, len(query)), query])
+        slots = self.table.insert(np.ascontiguousarray(codes))
+        if len(self.table) > before:
+            fresh = np.nonzero(slots >= before)[0]
+            first = fresh[np.unique(slots[fresh], return_index=True)[1]]
+            for store, column in zip(self._values, values, strict=True):
+                store.append(column.take(pa.array(first)))
+            self.query = np.concatenate([self.query, query[first]])
+        return slots
+
+    def values(self, slots: Ints) -> list[pa.Array]:
+        where = pa.array(slots)
+        for i, store in enumerate(self._values):
+            self._values[i] = [join_arrays(store)] if store else [pa.array([], self.types[i])]
+        return [store[0].take(where) for store in self._values]
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> Ints:
+        """Keeps the slots under the mask; the mapping from old to new, -1 for those dropped."""
+        where = np.nonzero(kept)[0]
+        values, query = self.values(where), self.query[where]
+        mapping = np.full(len(kept), -1, np.int64)
+        mapping[where] = np.arange(len(where))
+        self.coder, self.table = ColumnCoder(self.types), KeyTable(len(self.types) + 2)
+        self._values, self.query = [[] for _ in self.types], np.empty(0, np.int64)
+        self.of(query, values)
+        return mapping
+
+    def save(self) -> pa.Table:
+        values = self.values(np.arange(len(self)))
+        return pa.table({"query": self.query} | {f"c{i}": v for i, v in enumerate(values)})
+
+    def load(self, table: pa.Table) -> None:
+        values = [table.column(f"c{i}").combine_chunks() for i in range(len(self.types))]
+        self.of(np.array(table.column("query").to_numpy(), np.int64), values)
+
+
+def grown(array: npt.NDArray[np.generic], size: int, fill: float) -> npt.NDArray[np.generic]:
+    """The array with room for `size` rows, doubling so that growth costs little on the whole."""
+    if size <= len(array):
+        return array
+    shape = (max(size, 2 * len(array)), *array.shape[1:])
+    bigger = np.full(shape, fill, array.dtype)
+    bigger[: len(array)] = array
+    return bigger

@@ -1,0 +1,132 @@
+"""A bound query as a one-time relational query over given contents of its sources.
+
+A relation is a list of items: a row, and the arrival number of the youngest stream tuple it was made of, which
+decides what a row joined with a non-retroactive table sees of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, TypeAlias
+
+from eddyline.reference.scalar import Udfs, value
+from eddyline.reference.values import Row, canonical, comparable, fit, order
+from eddyline.sql.bound import (
+    Aggregate,
+    DerivedSource,
+    Expr,
+    Query,
+    SelectBlock,
+    SetQuery,
+    Source,
+    StreamSource,
+    TableSource,
+)
+
+Item: TypeAlias = tuple[Row, int | None]
+Contents: TypeAlias = Callable[[StreamSource | TableSource, int | None], Iterable[Item]]
+"""What a source holds. The number says for which youngest stream tuple a non-retroactive table is asked."""
+
+
+def evaluate(query: Query, contents: Contents, params: Row = (), udfs: Udfs | None = None) -> Counter[Row]:
+    """The answer as a bag of canonical rows."""
+    return Counter(canonical(row) for row, _ in _Evaluation(contents, params, udfs or {}).items(query))
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    contents: Contents
+    params: Row
+    udfs: Udfs
+
+    def items(self, query: Query) -> list[Item]:
+        return self._set(query) if isinstance(query, SetQuery) else self._block(query)
+
+    def _set(self, query: SetQuery) -> list[Item]:
+        left, right = self.items(query.left), self.items(query.right)
+        if query.kind == "union":
+            return left + right
+        ours, theirs = (Counter(comparable(row) for row, _ in side) for side in (left, right))
+        kept = ours & theirs if query.kind == "intersect" else ours - theirs
+        return [(row, None) for row in kept.elements()]
+
+    def _block(self, block: SelectBlock) -> list[Item]:
+        items = [(row, youngest) for row, youngest in self._joined(block) if self._holds(block.where, row)]
+        if block.keys is not None:
+            items = [(row, None) for row in self._groups(block, [row for row, _ in items])]
+        items = [
+            (tuple(self._value(output.expr, row) for output in block.outputs), youngest)
+            for row, youngest in items
+            if self._holds(block.having, row)
+        ]
+        if block.distinct:
+            items = [(row, None) for row in dict.fromkeys(comparable(row) for row, _ in items)]
+        return items
+
+    def _joined(self, block: SelectBlock) -> Iterator[Item]:
+        """Every combination; the sources that do not depend on the others' arrival come first."""
+        hole: list[Item] = [((), None)]
+        for first in product(*(hole if _is_historic(s) else self._source(s, None) for s in block.sources)):
+            youngest = max((seq for _, seq in first if seq is not None), default=None)
+            parts = zip(block.sources, first, strict=True)
+            for items in product(*(self._source(s, youngest) if _is_historic(s) else [item] for s, item in parts)):
+                yield tuple(v for row, _ in items for v in row), youngest
+
+    def _source(self, source: Source, youngest: int | None) -> Iterable[Item]:
+        return self.items(source.query) if isinstance(source, DerivedSource) else self.contents(source, youngest)
+
+    def _groups(self, block: SelectBlock, rows: list[Row]) -> Iterator[Row]:
+        assert block.keys is not None
+        groups: dict[Row, list[Row]] = {} if block.keys else {(): []}
+        for row in rows:
+            groups.setdefault(comparable(tuple(self._value(k, row) for k in block.keys)), []).append(row)
+        for key, members in groups.items():
+            yield key + tuple(self._aggregate(a, members) for a in block.aggregates)
+
+    def _aggregate(self, aggregate: Aggregate, rows: list[Row]) -> Any:
+        if aggregate.argument is None:
+            return len(rows)
+        given = [self._value(aggregate.argument, row) for row in rows]
+        values = [v for v in given if v is not None]
+        if aggregate.function == "count":
+            return len(values)
+        if not values:
+            return None
+        match aggregate.function:
+            case "min":
+                return min(values, key=order)
+            case "max":
+                return max(values, key=order)
+            case "sum":
+                return fit(_sum(values), aggregate.type)
+            case "avg":
+                return fit(_sum(values) / len(values), aggregate.type)
+
+    def _holds(self, condition: Expr | None, row: Row) -> bool:
+        return condition is None or self._value(condition, row) is True
+
+    def _value(self, expr: Expr, row: Row) -> Any:
+        return value(expr, row, self.params, self.udfs)
+
+
+def _is_historic(source: Source) -> bool:
+    return isinstance(source, TableSource) and not source.retroactive
+
+
+def _sum(values: list[Any]) -> Any:
+    """Exact for integers and durations; for floats the float that is nearest to the true sum."""
+    if not isinstance(values[0], float):
+        return sum(values[1:], start=values[0])
+    special = [v for v in values if not math.isfinite(v)]
+    if special:
+        return sum(special)  # the infinity, or NaN
+    exact = sum(map(Fraction, values))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
