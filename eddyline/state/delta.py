@@ -23,7 +23,7 @@ import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 
-MIN = int(np.iinfo(np.int64).min)  # no beginning: before every event time
+MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; one instant before it can be named
 MAX = int(np.iinfo(np.int64).max)  # no end
 NO_ARRIVAL = -1  # `last` of a change that no stream tuple of this push made
 
