@@ -10,7 +10,7 @@ from eddyline.errors import BindError, did_you_mean
 from eddyline.families.queries import QueryTable
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
-from eddyline.sql.bound import BoundQuery, Field, sources
+from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {"emit": ("changes", "all")}
 
@@ -23,6 +23,7 @@ class Family:
     options: Mapping[str, str]
     kind: Literal["declared", "implicit", "view"]
     sql: str
+    views: frozenset[str]  # the views its text reads, in lower case
     plan: Node = field(init=False)
     queries: QueryTable = field(init=False)
 
@@ -39,8 +40,9 @@ class Family:
         return self.options.get("emit", "changes")
 
     def reads(self) -> set[str]:
-        """The streams and tables it reads, in lower case."""
-        return {(s.stream if hasattr(s, "stream") else s.table).lower() for s in sources(self.bound.query)}
+        """The streams, tables and views it reads, in lower case."""
+        names = (s.stream if isinstance(s, StreamSource) else s.table for s in sources(self.bound.query))
+        return {n.lower() for n in names} | self.views
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, str]:

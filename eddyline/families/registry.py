@@ -14,6 +14,7 @@ from eddyline import types as t
 from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.families.family import Family, check_options
 from eddyline.families.names import FREE, Names
+from eddyline.sql.binder import Binding
 from eddyline.sql.bound import BoundQuery, Query
 
 Ints = npt.NDArray[np.int64]
@@ -65,30 +66,55 @@ class Registry:
     # families
 
     def declare(
-        self, name: str, bound: BoundQuery, options: Mapping[str, str], kind: Literal["declared", "view"], sql: str
+        self,
+        name: str,
+        binding: Binding,
+        options: Mapping[str, str],
+        kind: Literal["declared", "view"],
+        sql: str,
     ) -> Family:
         self.require_free(name)
-        return self._new(name, bound, check_options(options), kind, sql)
+        return self._new(name, binding.bound, check_options(options), kind, sql, binding.views)
 
-    def shaped(self, bound: BoundQuery, options: Mapping[str, str], sql: str) -> tuple[Family, bool]:
+    def shaped(self, binding: Binding, options: Mapping[str, str], sql: str) -> tuple[Family, bool]:
         """The family of this shape, and whether it is new."""
         checked = check_options(options)
-        key = bound.query, tuple(checked.items())
+        key = binding.bound.query, tuple(checked.items())
         family = self._by_shape.get(key)
         if family is not None:
             return family, False
         name = f"family_{self._next}"
         while self.find(name) is not None or self.names.owner(name) is not None:
             name += "_"
-        family = self._new(name, bound, checked, "implicit", sql)
+        family = self._new(name, binding.bound, checked, "implicit", sql, binding.views)
         self._by_shape[key] = family
         return family, True
 
-    def _new(self, name: str, bound: BoundQuery, options: dict[str, str], kind: Any, sql: str) -> Family:
-        family = Family(self._next, name, bound, options, kind, sql)
+    def _new(
+        self, name: str, bound: BoundQuery, options: dict[str, str], kind: Any, sql: str, views: frozenset[str]
+    ) -> Family:
+        family = Family(self._next, name, bound, options, kind, sql, views)
         self._next += 1
         self._by_number[family.number] = family
         self._by_name[name.lower()] = family
+        return family
+
+    def restore(
+        self,
+        number: int,
+        name: str,
+        bound: BoundQuery,
+        options: Mapping[str, str],
+        kind: Literal["declared", "implicit", "view"],
+        sql: str,
+        views: frozenset[str],
+    ) -> Family:
+        """A family as it was saved, under its own number."""
+        self._next = number
+        checked = check_options(options)
+        family = self._new(name, bound, checked, kind, sql, views)
+        if kind == "implicit":
+            self._by_shape[bound.query, tuple(checked.items())] = family
         return family
 
     def remove(self, family: Family) -> None:

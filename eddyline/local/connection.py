@@ -72,7 +72,7 @@ class Connection:
         """A query registered as text: finds or makes the family of its shape."""
         self.registry.require_free(name)
         binding = bind_standing(self.catalog, bound)
-        family, new = self.registry.shaped(binding.bound, options, text)
+        family, new = self.registry.shaped(binding, options, text)
         if new:
             self.start(family)
         known = cut(place)

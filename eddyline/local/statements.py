@@ -60,7 +60,7 @@ def _create_stream(db: Connection, s: st.CreateStream, _: st.Statement) -> None:
     stream = Stream(s.name, s.fields, time, s.delay, s.external, s.text)
     db.catalog.add(stream)
     key = s.name.lower()
-    db.clocks[key] = StreamClock(s.delay)
+    db.clocks[key] = StreamClock(s.delay, floor=db.advanced)
     db.histories[key] = History([f.type for f in s.fields])
     db.dead[key] = []
 
@@ -84,14 +84,14 @@ def _create_family(db: Connection, s: st.CreateFamily, _: st.Statement) -> None:
     if any(p.name.lower() == "query" for p in s.params):
         raise CatalogError("A parameter cannot be called 'query'.", hint="That column holds the names of the queries.")
     binding = bind_family(db.catalog, s.query, s.params)
-    db.start(db.registry.declare(s.name, binding.bound, s.options, "declared", s.text))
+    db.start(db.registry.declare(s.name, binding, s.options, "declared", s.text))
 
 
 def _create_view(db: Connection, s: st.CreateView, _: st.Statement) -> Any:
     db.catalog.require_new_relation(s.name)
     db.registry.require_free(s.name)
     binding = bind_family(db.catalog, s.query, ())
-    family = db.registry.declare(f"view {s.name}", binding.bound, {}, "view", s.text)
+    family = db.registry.declare(f"view {s.name}", binding, {}, "view", s.text)
     db.start(family)
     db.catalog.add(View(s.name, binding.bound.query, s.refresh_within, s.text))
     return db._add_query(family, s.name, ())
@@ -126,6 +126,7 @@ def _drop(db: Connection, s: st.Drop, _: st.Statement) -> None:
             db.remove(family)
         case "view":
             view = db.catalog.views[s.name]
+            _require_unused(db, view.name)
             db.remove(db.registry.named(f"view {view.name}"))
             db.catalog.remove(db.catalog.views, s.name)
         case "sink":

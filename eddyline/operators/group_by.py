@@ -84,8 +84,9 @@ class GroupBy(Operator):
         self._grow()
         soon = events.time <= step.now
         self.timeline.add(events.take(~soon))
+        np.minimum.at(self.wake, events.slot[~soon], events.time[~soon])
         due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
-        touched = np.union1d(np.union1d(due, started.slot), np.unique(events.slot))
+        touched = np.union1d(np.union1d(due, started.slot), events.slot[soon])
         if not len(touched):
             return self.none()
         new = join_events([started, events.take(soon), self.timeline.due(touched, step.now)])
@@ -163,10 +164,15 @@ class GroupBy(Operator):
             extremes.append(column)
             until = np.minimum(until, ends)
         if self.sums:
-            until[last] = np.minimum(until[last], self.timeline.next_time(slot[last]) - 1)
+            until[last] = np.minimum(until[last], self._last_known(slot[last]))
         columns = values(self.layout, ints, floats, extremes)
         exists = ints[:, 0] > 0 if self.keys else np.ones(len(slot), np.bool_)
         return History(slot, time, exists, columns, last, until)
+
+    def _last_known(self, groups: Ints) -> Ints:
+        """The instant before the next event of each group."""
+        soonest = self.timeline.next_time(groups)
+        return np.where(soonest < MAX, soonest - 1, MAX)
 
     def _extremes(self, stem: Stem, function: str, slot: Ints, time: Ints, last: Mask) -> tuple[pa.Array, Ints]:
         """MIN or MAX at each entry, and for the latest ones until when it holds."""
@@ -179,7 +185,7 @@ class GroupBy(Operator):
         entries = concat(found, stem.types, attached=True)
         ends = np.full(len(slot), MAX, np.int64)
         if not len(entries):
-            ends[last] = self.timeline.next_time(groups) - 1
+            ends[last] = self._last_known(groups)
             return pa.nulls(len(slot), stem.types[0]), ends
         assert entries.query is not None
         column = entries.columns[0]
@@ -207,7 +213,7 @@ class GroupBy(Operator):
         stop = instant_at[np.searchsorted(groups, slot[last]) + 1]
         until = holds_until(value, all_time[order], at, stop)
         # A group whose values are all NULL ends when its last row does, which may be any next event.
-        ends[last] = np.where(value[at] < 0, self.timeline.next_time(groups) - 1, until)
+        ends[last] = np.where(value[at] < 0, self._last_known(groups), until)
         if not self.children[0].takes_back:
             self._prune(stem, sizes, found, winner, all_time[order], all_group[order], time[last])
         return result, ends

@@ -60,10 +60,11 @@ _CLAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A bound query with the recipes that make its lifted constants from the literals of its text."""
+    """A bound query, the recipes that make its lifted constants from the literals of its text, and the views it reads."""
 
     bound: BoundQuery
     recipes: tuple[Recipe, ...]
+    views: frozenset[str]
 
 
 def bind_standing(catalog: Catalog, text: QueryText) -> Binding:
@@ -78,15 +79,17 @@ def bind_family(catalog: Catalog, text: QueryText, params: Sequence[Field]) -> B
 
 def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
     try:
-        query = QueryBinder(catalog, text, constants).query(text.tree)
+        binder = QueryBinder(catalog, text, constants)
+        query = binder.query(text.tree)
         _refuse_late_tables(query)
     except Error as e:
         raise e.at(text.sql, e.span or span_of(text.tree)) from None
     except RecursionError:
         raise Error("The query is nested too deeply.", sql=text.sql, span=span_of(text.tree)) from None
     if constants.policy == "keep":
-        return Binding(BoundQuery(query, tuple(constants.declared)), ())
-    return Binding(BoundQuery(query, tuple(constants.params), tuple(constants.values)), tuple(constants.recipes))
+        return Binding(BoundQuery(query, tuple(constants.declared)), (), frozenset(binder.views))
+    bound = BoundQuery(query, tuple(constants.params), tuple(constants.values))
+    return Binding(bound, tuple(constants.recipes), frozenset(binder.views))
 
 
 class QueryBinder:
@@ -95,6 +98,7 @@ class QueryBinder:
         self.windows = dict(text.windows)
         self.constants = constants
         self.named: list[tuple[str, exp.Expr]] = []  # WITH, innermost last
+        self.views: set[str] = set()
 
     def query(self, tree: exp.Expr) -> Query:
         if isinstance(tree, (exp.Subquery, exp.Paren)):
@@ -235,6 +239,7 @@ class QueryBinder:
             return TableSource(table.name, alias, table.fields, table.retroactive)
         view = self.catalog.views.get(name)
         if view is not None:
+            self.views.add(view.name.lower())
             return self._derived(view.query, alias, node)
         fail(node, f"There is no stream, table or view {name!r}.", did_you_mean(name, self.catalog.relation_names()))
 

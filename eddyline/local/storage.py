@@ -1,0 +1,210 @@
+"""Saving a connection to a directory, and going on from there.
+
+The catalog is saved as the statements that made it, everything else as Arrow files: tables, the query table of each
+family, and the state each operator gives. A save is written beside its target and moved into place whole.
+
+    manifest.json                     format, clocks, statements, families
+    streams/NAME.{history,late}.arrow tables/NAME.arrow
+    families/NUMBER/queries.arrow     families/NUMBER/PART.arrow
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.errors import StateError
+from eddyline.families.family import Family
+from eddyline.local import statements
+from eddyline.local.connection import Connection
+from eddyline.local.running import RunningFamily, arrived
+from eddyline.sql.binder import bind_family, bind_standing
+from eddyline.sql.bound import BoundQuery
+from eddyline.sql.catalog import Function, View
+from eddyline.sql.parser import parse
+from eddyline.sql.statements import CreateFamily, CreateQuery, CreateView
+from eddyline.state.delta import Delta
+
+FORMAT = 1
+
+
+def save(db: Connection, path: Any) -> None:
+    target = Path(path)
+    if target.exists() and not (target / "manifest.json").exists():
+        raise StateError(f"{str(target)!r} exists and is not a saved connection.", hint="Choose another directory.")
+    beside = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+    try:
+        beside.mkdir(parents=True)
+        _write(db, beside)
+        old = target.with_name(f"{beside.name}.old")
+        if target.exists():
+            target.rename(old)
+        beside.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as e:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise StateError(f"Cannot save to {str(target)!r}: {e}.", hint="Nothing was changed there.") from None
+
+
+def _write(db: Connection, path: Path) -> None:
+    for name, history in db.histories.items():
+        rows = history.all()
+        _write_table(path / "streams" / f"{name}.history.arrow", _numbered(rows))
+        _write_table(path / "streams" / f"{name}.late.arrow", db.late(name))
+    for name, table in db.tables.items():
+        _write_table(path / "tables" / f"{name}.arrow", table.to_arrow())
+    for number, running in db.running.items():
+        folder = path / "families" / str(number)
+        _write_table(folder / "queries.arrow", running.family.queries.save())
+        for part, state in running.save().items():
+            _write_table(folder / f"{part}.arrow", state)
+    (path / "manifest.json").write_text(json.dumps(_manifest(db), indent=1))
+
+
+def _manifest(db: Connection) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "clock": db.clock_policy,
+        "arrivals": db.arrivals,
+        "advanced": db.advanced,
+        "streams": [
+            {"sql": s.sql, "name": s.name} | vars(db.clocks[s.name.lower()]) for s in db.catalog.streams
+        ],
+        "tables": [x.sql for x in db.catalog.tables],
+        "functions": [
+            {"name": f.name, "takes": [t.name_of(x) for x in f.takes], "gives": t.name_of(f.gives)}
+            for f in db.catalog.functions
+        ],
+        "views": [v.sql for v in db.catalog.views],
+        "sinks": [s.sql for s in db.catalog.sinks],
+        "families": [_family(db.running[f.number]) for f in db.registry],
+    }
+
+
+def _family(running: RunningFamily) -> dict[str, Any]:
+    f = running.family
+    return {
+        "number": f.number,
+        "name": f.name,
+        "kind": f.kind,
+        "sql": f.sql,
+        "next_id": f.queries.next_id,
+        "clock": running.clock,
+        "changes": running.changes,
+    }
+
+
+def restore(path: Path, clock: Literal["min", "max"] | None, bodies: dict[str, Any]) -> Connection:
+    manifest = _read_manifest(path)
+    if clock is not None and clock != manifest["clock"]:
+        raise StateError(f"The saved connection has clock = {manifest['clock']!r}, not {clock!r}.")
+    missing = [f["name"] for f in manifest["functions"] if f["name"] not in bodies]
+    if missing:
+        raise StateError(
+            f"The saved queries use the function {missing[0]!r}, which cannot be saved.",
+            hint=f"Pass functions={{{missing[0]!r}: …}} to connect.",
+        )
+    db = Connection(manifest["clock"])
+    try:
+        _restore_catalog(db, path, manifest, bodies)
+        for saved in manifest["families"]:
+            _restore_family(db, path / "families" / str(saved["number"]), saved)
+    except (OSError, KeyError, ValueError, pa.ArrowException) as e:
+        raise StateError(f"The state in {str(path)!r} is damaged: {type(e).__name__} {e}.") from None
+    return db
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((path / "manifest.json").read_text())
+        found = manifest["format"]
+    except OSError:
+        raise StateError(f"There is no saved connection in {str(path)!r}.", hint="`db.save(path)` writes one.") from None
+    except (ValueError, KeyError, TypeError):
+        raise StateError(f"The manifest in {str(path)!r} is damaged.") from None
+    if found != FORMAT:
+        raise StateError(
+            f"The state in {str(path)!r} has format {found}, this version reads {FORMAT}.",
+            hint="Use the version of Eddyline that wrote it.",
+        )
+    return dict(manifest)
+
+
+def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> None:
+    db.arrivals, db.advanced = manifest["arrivals"], manifest["advanced"]
+    for s in manifest["streams"]:
+        statements.run_script(db, parse(s["sql"]), s["sql"])
+        key = s["name"].lower()
+        for counter in ("high", "floor", "arrived", "late"):
+            setattr(db.clocks[key], counter, s[counter])
+        rows = _read_table(path / "streams" / f"{key}.history.arrow")
+        db.histories[key].add(_unnumbered(rows, len(db.histories[key].types)))
+        late = _read_table(path / "streams" / f"{key}.late.arrow")
+        if late.num_rows:
+            db.dead[key].append([c.combine_chunks() for c in late.columns])
+    for sql in manifest["tables"]:
+        statements.run_script(db, parse(sql), sql)
+    for name, table in db.tables.items():
+        table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{name}.arrow").columns]
+    for f in manifest["functions"]:
+        takes = tuple(t.BY_NAME[x] for x in f["takes"])
+        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], bodies[f["name"]]))
+        db.functions.bodies = {**db.functions.bodies, f["name"]: bodies[f["name"]]}
+    for sql in manifest["views"]:
+        view: CreateView = parse(sql)[0].body
+        bound = bind_family(db.catalog, view.query, ()).bound
+        db.catalog.add(View(view.name, bound.query, view.refresh_within, sql))
+
+
+def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
+    bound, options, views = _bound(db, saved)
+    family: Family = db.registry.restore(saved["number"], saved["name"], bound, options, saved["kind"], saved["sql"], views)
+    queries = _read_table(path / "queries.arrow")
+    family.queries.load(queries, saved["next_id"])
+    rows = family.queries.rows()
+    db.registry.names.take(rows.names, family.number, rows.ids)
+    running = RunningFamily(family, db.functions)
+    parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
+    running.load(parts, saved["clock"], saved["changes"])
+    db.running[family.number] = running
+
+
+def _bound(db: Connection, saved: dict[str, Any]) -> tuple[BoundQuery, dict[str, str], frozenset[str]]:
+    """The bound query of a family, from the text that made it."""
+    body: CreateQuery | CreateFamily | CreateView = parse(saved["sql"])[0].body
+    if isinstance(body, CreateQuery):
+        binding = bind_standing(db.catalog, body.query)
+        return binding.bound, dict(body.options), binding.views
+    params = body.params if isinstance(body, CreateFamily) else ()
+    binding = bind_family(db.catalog, body.query, params)
+    return binding.bound, dict(body.options) if isinstance(body, CreateFamily) else {}, binding.views
+
+
+def _numbered(rows: Delta) -> pa.Table:
+    columns = {f"c{i}": c for i, c in enumerate(rows.columns)}
+    return pa.table(columns | {"ts": rows.ts, "arrival": rows.last})
+
+
+def _unnumbered(table: pa.Table, width: int) -> Delta:
+    columns = [table.column(f"c{i}").combine_chunks() for i in range(width)]
+    ts, numbers = (np.array(table.column(c).to_numpy(), np.int64) for c in ("ts", "arrival"))
+    rows = arrived(columns, ts, 0)
+    return Delta(rows.columns, None, ts, rows.exp, rows.sign, numbers, numbers)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_table(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()
