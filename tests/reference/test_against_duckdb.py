@@ -28,6 +28,7 @@ PROFILE = settings(
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
+        connection.execute("PRAGMA disable_optimizer")  # in 2.0.0 it fails to rewrite some conditions with NULL
         yield connection
 
 
