@@ -5,6 +5,8 @@ A name costs its bytes and about 40 more; names that were given up are dropped w
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,24 +15,32 @@ from eddyline.index.strings import StringTable
 
 Ints = npt.NDArray[np.int64]
 FREE = -1
+RECENT = 4096
 
 
 class Names:
+    """Names taken one at a time wait in a dict and join the table together."""
+
     def __init__(self) -> None:
         self._strings = StringTable()
         self._family = np.empty(0, np.int32)
         self._query = np.empty(0, np.int64)
+        self._recent: dict[str, tuple[int, int]] = {}
         self._used = 0
 
     def __len__(self) -> int:
-        return self._used
+        return self._used + len(self._recent)
 
     @property
     def nbytes(self) -> int:
+        self._settle()
         return int(self._strings.nbytes + self._family.nbytes + self._query.nbytes)
 
     def owner(self, name: str) -> tuple[int, int] | None:
         """(family number, query id) of a name in use."""
+        recent = self._recent.get(name)
+        if recent is not None:
+            return recent
         i = self._strings.find_one(name)
         if i < 0 or self._family[i] == FREE:
             return None
@@ -38,6 +48,7 @@ class Names:
 
     def owners(self, names: pa.Array) -> tuple[Ints, Ints]:
         """The family numbers (FREE if the name is not in use) and query ids of many names."""
+        self._settle()
         ids = self._strings.find(names)
         known = ids >= 0
         family = np.full(len(ids), FREE, np.int64)
@@ -47,39 +58,54 @@ class Names:
         return family, query
 
     def take_one(self, name: str, family: int, query: int) -> None:
-        i = self._strings.intern_one(name)
-        self._grow(i + 1)
-        self._family[i], self._query[i] = family, query
-        self._used += 1
+        """Takes a name that is free."""
+        self._recent[name] = family, query
+        if len(self._recent) >= RECENT:
+            self._settle()
 
-    def take(self, names: pa.Array, family: int, queries: Ints) -> None:
-        ids = self._strings.intern(names)
-        self._grow(len(self._strings))
-        self._family[ids], self._query[ids] = family, queries
-        self._used += len(ids)
+    def take(self, names: pa.Array, families: int | Ints, queries: Ints) -> None:
+        """Takes names that are free and distinct."""
+        self._settle()
+        self._take(names, families, queries)
+
+    def release_one(self, name: str) -> None:
+        if self._recent.pop(name, None) is None:
+            self._family[self._strings.find_one(name)] = FREE
+            self._used -= 1
+            self._clear_away()
 
     def release(self, names: pa.Array) -> None:
-        ids = self._strings.find(names)
-        self._family[ids[ids >= 0]] = FREE
-        self._used -= int((ids >= 0).sum())
-        if len(self._strings) > 2 * self._used + 100_000:
-            self._rebuild()
+        """Gives up names that are in use and distinct."""
+        self._settle()
+        self._family[self._strings.find(names)] = FREE
+        self._used -= len(names)
+        self._clear_away()
 
-    def _grow(self, size: int) -> None:
+    def _settle(self) -> None:
+        if self._recent:
+            recent, self._recent = self._recent, {}
+            owners = np.array(list(recent.values()), np.int64)
+            self._take(pa.array(list(recent), pa.string()), owners[:, 0], owners[:, 1])
+
+    def _take(self, names: pa.Array, families: int | Ints, queries: Ints) -> None:
+        ids = self._strings.intern(names)
+        size = len(self._strings)
         if size > len(self._family):
-            room = max(size, 2 * len(self._family), 64)
-            self._family = _grown(self._family, room, FREE)
-            self._query = _grown(self._query, room, FREE)
+            room = max(size, 2 * len(self._family))
+            self._family, self._query = _grown(self._family, room), _grown(self._query, room)
+        self._family[ids], self._query[ids] = families, queries
+        self._used += len(ids)
 
-    def _rebuild(self) -> None:
+    def _clear_away(self) -> None:
+        if len(self._strings) <= 2 * self._used + 100_000:
+            return
         kept = np.nonzero(self._family[: len(self._strings)] != FREE)[0]
-        names, family, query = self._strings.take(kept), self._family[kept], self._query[kept]
+        names, self._family, self._query = self._strings.take(kept), self._family[kept], self._query[kept]
         self._strings = StringTable()
         self._strings.intern(names)
-        self._family, self._query = family.copy(), query.copy()
 
 
-def _grown(array: npt.NDArray[np.generic], room: int, fill: int) -> npt.NDArray[np.generic]:
-    bigger = np.full(room, fill, array.dtype)
+def _grown(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+    bigger = np.full(room, FREE, array.dtype)
     bigger[: len(array)] = array
     return bigger

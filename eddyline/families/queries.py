@@ -59,6 +59,7 @@ class QueryTable:
         self._version = 0
         self.next_id = 0
         self.live = 0
+        self._cleared = 0  # rows that once were and are no more
 
     def __len__(self) -> int:
         return self.live
@@ -80,14 +81,28 @@ class QueryTable:
         return ids
 
     def drop(self, ids: Ints) -> None:
+        """Marks queries as gone. Rows stay where they are, so views and indexes made of the table stay right."""
         rows = self.rows()
-        alive = rows.alive.copy()
-        alive[rows.positions(ids)] = False
-        self._alive = alive
+        rows.alive[rows.positions(ids)] = False
         self.live -= len(ids)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether most rows are of dropped queries, and worth clearing away."""
+        return self.next_id - self._cleared > 2 * self.live + 1000
+
+    def clear_away(self) -> None:
+        """Drops the rows of dropped queries; nobody may refer to them any more."""
+        rows = self.rows()
+        kept = rows.live()
+        where = pa.array(kept)
+        self._cleared += len(rows.ids) - len(kept)
+        self._chunks = [[p.take(where)] for p in rows.params]
+        self._names = [rows.names.take(where)]
+        self._ids = [rows.ids[kept]]
+        self._since = [rows.since[kept]]
+        self._alive = np.ones(len(kept), np.bool_)
         self._changed()
-        if len(alive) > 2 * self.live + 1000:
-            self._clear_away()
 
     def rows(self) -> QueryRows:
         self._settle()
@@ -126,17 +141,6 @@ class QueryTable:
         names = pa.array([w[0] for w in waiting], pa.string())
         self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
 
-    def _clear_away(self) -> None:
-        rows = self.rows()
-        kept = rows.live()
-        where = pa.array(kept)
-        self._chunks = [[p.take(where)] for p in rows.params]
-        self._names = [rows.names.take(where)]
-        self._ids = [rows.ids[kept]]
-        self._since = [rows.since[kept]]
-        self._alive = np.ones(len(kept), np.bool_)
-        self._changed()
-
     def _changed(self) -> None:
         self._rows = None
         self._version += 1
@@ -157,6 +161,7 @@ class QueryTable:
         self._append(_whole(saved.column("query")), params, ids, since)
         self.next_id = next_id
         self.live = len(ids)
+        self._cleared = next_id - len(ids)
 
 
 def _joined(parts: list[pa.Array], type_: pa.DataType) -> pa.Array:

@@ -150,6 +150,12 @@ class Registry:
         self.names.take(names, family.number, ids)
         return ids
 
+    def drop_one(self, family: Family, name: str, query: int) -> Ints:
+        ids = np.array([query])
+        family.queries.drop(ids)
+        self.names.release_one(name)
+        return ids
+
     def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
         wanted = _names(names)
         owner, ids = self.names.owners(wanted)

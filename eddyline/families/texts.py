@@ -20,9 +20,16 @@ from eddyline.errors import Error
 from eddyline.sql.expressions import Recipe
 
 _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Za-z_]\w*)\s+", re.IGNORECASE)
+_DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Za-z_]\w*)\s*;?\s*", re.IGNORECASE)
 _LITERAL = re.compile(r"'[^'\\]*'(?!')|(?<![\w.:`\"$])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
 # Comments, escapes, other quotes and several statements are left to the parser.
 _UNSAFE = re.compile(r"--|/\*|\\|;|\"|`|''")
+
+
+def dropped_query(text: str) -> str | None:
+    """The name in a lone DROP CONTINUOUS QUERY statement."""
+    found = _DROP.fullmatch(text)
+    return None if found is None else found.group(1)
 
 
 @dataclass(frozen=True, slots=True)

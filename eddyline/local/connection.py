@@ -17,7 +17,7 @@ from eddyline import types as t
 from eddyline.errors import CatalogError, DataError, Error, did_you_mean
 from eddyline.families.family import Family
 from eddyline.families.registry import Registry
-from eddyline.families.texts import Templates, cut
+from eddyline.families.texts import Templates, cut, dropped_query
 from eddyline.local import rows as input_rows
 from eddyline.local.changes import Arrival, Changes, Lookup, Part
 from eddyline.local.clocks import StreamClock
@@ -58,7 +58,13 @@ class Connection:
 
         SELECT, SHOW and EXPLAIN give a pyarrow.Table, changes of data and new queries give `Changes`, others None.
         """
-        known = cut(sql) if isinstance(sql, str) else None
+        text = sql if isinstance(sql, str) else ""
+        dropped = dropped_query(text)
+        if dropped is not None:
+            found = self.registry.owner(dropped)
+            if found is not None and found[0].kind != "view":
+                return self.drop_query(found[0], dropped, found[1])
+        known = cut(text)
         if known is not None:
             values = self.templates.values(known, self.catalog.version)
             if values is not None:
@@ -110,10 +116,20 @@ class Connection:
         self.drop_queries(self.registry.named(family), names)
 
     def drop_queries(self, family: Family, names: Sequence[str]) -> None:
-        ids = self.registry.drop(family, names)
-        self.running[family.number].forget(ids)
+        self._forget(family, self.registry.drop(family, names))
+
+    def drop_query(self, family: Family, name: str, query: int) -> None:
+        self._forget(family, self.registry.drop_one(family, name, query))
+
+    def _forget(self, family: Family, ids: Ints) -> None:
         if family.kind == "implicit" and not len(family.queries):
             self.remove(family)
+            return
+        running = self.running[family.number]
+        running.forget(ids)
+        if family.queries.crowded:
+            running.let_go()
+            family.queries.clear_away()
 
     def remove(self, family: Family) -> None:
         self.registry.remove(family)

@@ -35,6 +35,8 @@ class RunningFamily:
         self.functions = functions
         self.clock = MIN
         self.changes = 0
+        self._forgotten: list[Ints] = []
+        self._forgotten_count = 0
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
         self.root = lower_family(family.plan)
@@ -104,10 +106,22 @@ class RunningFamily:
         return int(queries.since[queries.alive].min(initial=MAX))
 
     def forget(self, queries: Ints) -> None:
+        """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""
+        self._forgotten.append(queries)
+        self._forgotten_count += len(queries)
+        if 4 * self._forgotten_count > len(self.family.queries) + 1000:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Operators let go of all dropped queries."""
+        if not self._forgotten:
+            return
+        gone = np.concatenate(self._forgotten)
+        self._forgotten, self._forgotten_count = [], 0
         for o in self.root.walk():
-            o.forget(queries)
+            o.forget(gone)
         if self.answer is not None:
-            self.answer.forget(queries)
+            self.answer.forget(gone)
 
     def state_rows(self) -> int:
         return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)
@@ -115,6 +129,7 @@ class RunningFamily:
     # saving
 
     def save(self) -> dict[str, pa.Table]:
+        self.let_go()
         saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
         if self.answer is not None:
             saved["answer"] = self.answer.save()

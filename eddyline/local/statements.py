@@ -115,10 +115,10 @@ def _drop(db: Connection, s: st.Drop, _: st.Statement) -> None:
         return
     match s.kind:
         case "query":
-            family, _id = db.query(s.name)
+            family, query = db.query(s.name)
             if family.kind == "view":
                 raise CatalogError(f"{s.name!r} is a materialized view.", hint=f"DROP MATERIALIZED VIEW {s.name}.")
-            db.drop_queries(family, [s.name])
+            db.drop_query(family, s.name, query)
         case "family":
             family = db.registry.named(s.name)
             if family.kind != "declared":

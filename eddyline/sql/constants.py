@@ -35,10 +35,9 @@ class Folded:
 
 def number(text: str) -> int | float:
     """The value of a numeric literal: an integer if it is written as one and fits BIGINT."""
-    try:
-        value = int(text)
-    except ValueError:
+    if not text.isdecimal():
         return float(text)
+    value = int(text)
     return value if -(2**63) <= value < 2**63 else float(value)
 
 
