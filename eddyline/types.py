@@ -81,9 +81,9 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 def castable(a: pa.DataType, b: pa.DataType) -> bool:
     """Whether CAST(a AS b) has a meaning."""
-    if a == b or a == NULL or b == STRING or a == STRING:
-        return b != NULL
+    if a in (b, NULL, STRING) or b == STRING:
+        return bool(b != NULL)
     plain = (BOOLEAN, *_NUMERIC)
     if a in plain and b in plain:
         return True
-    return {a, b} == {DATE, TIMESTAMP}
+    return bool({a, b} == {DATE, TIMESTAMP})

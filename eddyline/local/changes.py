@@ -16,7 +16,7 @@ from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty, query_of
 
 _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
 
@@ -56,8 +56,7 @@ class Changes:
         """The names of the queries whose answer changed, each once."""
         names: dict[str, None] = {}
         for p in self._parts:
-            assert p.delta.query is not None
-            names.update(dict.fromkeys(p.queries.name_of(np.unique(p.delta.query)).to_pylist()))
+            names.update(dict.fromkeys(p.queries.name_of(np.unique(query_of(p.delta))).to_pylist()))
         return list(names)
 
     def rows(self, name: str) -> pa.Table:
@@ -67,8 +66,7 @@ class Changes:
             return self._of_family(family)
         family, query = self._names.query(name)
         delta = self._delta(family)
-        assert delta.query is not None
-        return _table(family, delta.take(delta.query == query).spread())
+        return _table(family, delta.take(query_of(delta) == query).spread())
 
     def _of_family(self, family: Family) -> pa.Table:
         delta = self._delta(family).spread()
@@ -78,11 +76,11 @@ class Changes:
         """One row per distinct result: its columns, op, ts, exp, and the queries it belongs to."""
         family = self._family(family_name)
         delta = self._delta(family)
-        values = _row_numbers(delta)
-        keys = np.column_stack([values, delta.ts, delta.exp, delta.sign])
-        _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(which.ravel(), kind="stable")
-        offsets = np.append(0, np.cumsum(np.bincount(which.ravel(), minlength=len(first))))
+        keys = np.column_stack([_row_numbers(delta), delta.ts, delta.exp, delta.sign])
+        which = KeyTable(4).insert(keys)  # numbers in order of first appearance
+        order = np.argsort(which, kind="stable")
+        offsets = np.append(0, np.cumsum(np.bincount(which)))
+        first = order[offsets[:-1]]
         names = self._query_names(family, delta.take(order))
         queries = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
         found = _table(family, delta.take(first).spread())
@@ -99,13 +97,12 @@ class Changes:
         part = self._part(family)
         names = part.queries.name_of(query) if part is not None else pa.array([], pa.string())
         queries = pa.ListArray.from_arrays(pa.array(offsets), names)
-        streams, rows = [], []
-        for number in arrivals:
-            found = next(a for a in self._arrivals if a.start <= number < a.start + len(a.positions))
-            streams.append(found.stream)
-            rows.append(int(found.positions[number - found.start]))
-        table = {"stream": pa.array(streams, pa.string()), "row": pa.array(rows, pa.int64()), "queries": queries}
-        return pa.table(table)
+        streams, rows = [pa.array([], pa.string())], np.empty(len(arrivals), np.int64)
+        for a in self._arrivals:  # in ascending order of arrival numbers
+            mine = (arrivals >= a.start) & (arrivals < a.start + len(a.positions))
+            streams.append(pa.repeat(a.stream, int(mine.sum())))
+            rows[mine] = a.positions[arrivals[mine] - a.start]
+        return pa.table({"stream": pa.concat_arrays(streams), "row": rows, "queries": queries})
 
     def count_affected(self, family_name: str) -> int:
         """The number of (arriving row, query) pairs."""
@@ -114,12 +111,14 @@ class Changes:
     def _pairs(self, family: Family) -> tuple[Ints, Ints]:
         """Distinct (arrival number, query), in that order."""
         delta = self._delta(family)
-        assert delta.query is not None
         mine = np.zeros(len(delta), np.bool_)
         for a in self._arrivals:
             mine |= (delta.last >= a.start) & (delta.last < a.start + len(a.positions))
-        pairs = np.unique(np.column_stack([delta.last[mine], delta.query[mine]]), axis=0)
-        return pairs[:, 0], pairs[:, 1]
+        last, query = delta.last[mine], query_of(delta)[mine]
+        order = np.lexsort((query, last))
+        last, query = last[order], query[order]
+        new = np.append(True, (last[1:] != last[:-1]) | (query[1:] != query[:-1]))[: len(last)]
+        return last[new], query[new]
 
     def _family(self, name: str) -> Family:
         family = self._names.family(name)
@@ -137,8 +136,7 @@ class Changes:
 
     def _query_names(self, family: Family, delta: Delta) -> pa.Array:
         part = self._part(family)
-        assert delta.query is not None
-        return pa.array([], pa.string()) if part is None else part.queries.name_of(delta.query)
+        return pa.array([], pa.string()) if part is None else part.queries.name_of(query_of(delta))
 
     def __repr__(self) -> str:
         return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts})} families>"

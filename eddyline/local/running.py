@@ -25,7 +25,7 @@ from eddyline.operators.lower import lower_family
 from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, query_of
 from eddyline.state.stem import Stem
 
 
@@ -60,12 +60,10 @@ class RunningFamily:
         found = self.root.pull(step)
         self.clock = now
         if len(found):
-            assert found.query is not None
-            found = found.take(queries.alive[queries.positions(found.query)])
+            found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):
             kept = found.take(found.ts <= found.exp).spread()
-            assert kept.query is not None
-            self.answer.insert(kept, [kept.query], self.clock)
+            self.answer.insert(kept, [query_of(kept)], self.clock)
         self.changes += len(found)
         return found
 
@@ -141,7 +139,7 @@ class RunningFamily:
             if own:
                 o.load(own, self.functions)
         if self.answer is not None:
-            self.answer.load(saved["answer"], lambda rows: [_query_of(rows)])
+            self.answer.load(saved["answer"], lambda rows: [query_of(rows)])
         self.clock, self.changes = clock, changes
 
 
@@ -152,11 +150,6 @@ def _keeps_answer(o: Operator) -> bool:
 def _stream_nodes(node: Node, stream: str) -> list[Stream]:
     own = [node] if isinstance(node, Stream) and node.source.stream.lower() == stream else []
     return own + [n for i in node.inputs for n in _stream_nodes(i, stream)]
-
-
-def _query_of(rows: Delta) -> Ints:
-    assert rows.query is not None
-    return rows.query
 
 
 def arrived(columns: list[pa.Array], ts: Ints, start: int) -> Delta:

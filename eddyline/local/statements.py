@@ -192,7 +192,10 @@ def select(db: Connection, text: st.QueryText) -> pa.Table:
         standing.add(Table(view.name, fields, (), True))
     for function in db.catalog.functions:
         standing.add(function)
+    named = {cte.alias.lower() for cte in text.tree.find_all(exp.CTE)}
     for node in text.tree.find_all(exp.Table):
+        if node.name.lower() in named:
+            continue
         if db.catalog.streams.get(node.name) is not None and standing.tables.get(node.name) is None:
             message = f"{node.name!r} is a stream: it has no content of its own to select from."
             raise Error(
@@ -267,7 +270,7 @@ def _from_values(db: Connection, values: exp.Expr | None, fields: Sequence[Field
                 f"Columns: {', '.join(f.name for f in fields)}.",
             )
         for column, item, f in zip(columns, items, fields, strict=True):
-            expr = binder.bind(item, f.type)
+            expr = binder.assigned(item, f.type)
             column.append(evaluate(expr, (), (), 1, db.functions)[0].as_py())
     return [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
 
@@ -294,7 +297,7 @@ def _update(db: Connection, s: st.Update, _: st.Statement) -> Any:
         index = column.index  # type: ignore[union-attr]
         if index in assigned:
             fail(target, f"Column {target.name!r} is set twice.")
-        assigned[index] = binder.bind(value, table.fields[index].type)
+        assigned[index] = binder.assigned(value, table.fields[index].type)
     hit = _where(db, rows, binder, s.where)
     where = pa.array(np.nonzero(hit)[0])
     old = [c.take(where) for c in rows.columns]

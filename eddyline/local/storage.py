@@ -74,9 +74,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "clock": db.clock_policy,
         "arrivals": db.arrivals,
         "advanced": db.advanced,
-        "streams": [
-            {"sql": s.sql, "name": s.name} | vars(db.clocks[s.name.lower()]) for s in db.catalog.streams
-        ],
+        "streams": [{"sql": s.sql, "name": s.name} | vars(db.clocks[s.name.lower()]) for s in db.catalog.streams],
         "tables": [x.sql for x in db.catalog.tables],
         "functions": [
             {"name": f.name, "takes": [t.name_of(x) for x in f.takes], "gives": t.name_of(f.gives)}
@@ -126,7 +124,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads((path / "manifest.json").read_text())
         found = manifest["format"]
     except OSError:
-        raise StateError(f"There is no saved connection in {str(path)!r}.", hint="`db.save(path)` writes one.") from None
+        raise StateError(
+            f"There is no saved connection in {str(path)!r}.", hint="`db.save(path)` writes one."
+        ) from None
     except (ValueError, KeyError, TypeError):
         raise StateError(f"The manifest in {str(path)!r} is damaged.") from None
     if found != FORMAT:
@@ -165,7 +165,9 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
 
 def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     bound, options, views = _bound(db, saved)
-    family: Family = db.registry.restore(saved["number"], saved["name"], bound, options, saved["kind"], saved["sql"], views)
+    family: Family = db.registry.restore(
+        saved["number"], saved["name"], bound, options, saved["kind"], saved["sql"], views
+    )
     queries = _read_table(path / "queries.arrow")
     family.queries.load(queries, saved["next_id"])
     rows = family.queries.rows()

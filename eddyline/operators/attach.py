@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,10 @@ from eddyline.operators.evaluate import evaluate, holds
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, params_of
 from eddyline.sql.bound import Call, Column, Expr
 from eddyline.sql.functions import MIRRORED
-from eddyline.state.delta import MAX, Delta, Ints, concat
+from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
 
 PAIRS_AT_ONCE = 1 << 20
-Values = npt.NDArray[np.generic]
+Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,7 @@ class Matcher:
 
     def filter(self, step: Step, delta: Delta) -> Delta:
         """Changes already attached, under the same condition."""
-        assert delta.query is not None
-        position = step.queries.positions(delta.query)
+        position = step.queries.positions(query_of(delta))
         kept = step.queries.alive[position] & (delta.first >= step.queries.since[position])
         for c in self.comparisons:
             expr = Call(c.op, (c.row, c.param), t.BOOLEAN)
@@ -104,8 +104,8 @@ class Matcher:
             params = _params(step.queries, params_of(window.size), position)
             size = evaluate(window.size, (), params, len(found), step.functions).cast(pa.int64())
             width = size.fill_null(-1).to_numpy(zero_copy_only=False)
-            time = columns_for(found, {window.time})[window.time]
-            begin = time.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            time = found.columns[window.time]
+            begin = micros(time if found.rows is None else take(time, found.rows))
             end = np.where(begin > MAX - np.maximum(width, 0), MAX, begin + width)
             found = replace(found, exp=np.minimum(found.exp, end)).take(width >= 0)
             position = position[width >= 0]

@@ -17,7 +17,7 @@ from eddyline.index.ranges import equal_ranges, last_at
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
-from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 _KINDS = {"distinct": DISTINCT, "negation": NEGATION, "intersect": INTERSECT}
@@ -42,8 +42,7 @@ class Counting(Operator):
         for side, child in enumerate(self.children):
             delta = child.pull(step).spread()
             if len(delta):
-                assert delta.query is not None
-                slot = self.slots.of(delta.query, delta.columns)
+                slot = self.slots.of(query_of(delta), delta.columns)
                 parts.append(_events(slot, delta, side))
                 touched_by.append((slot, delta.ts, delta.last))
         self._grow()

@@ -13,7 +13,7 @@ import pyarrow as pa
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots
-from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, concat, empty
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, concat, empty, query_of
 
 
 class Expirations(Operator):
@@ -34,7 +34,7 @@ class Expirations(Operator):
         return concat([delta, _ends(gone)], self.types, attached=True)
 
     def forget(self, queries: Ints) -> None:
-        self.waiting = self.waiting.take(~np.isin(self.waiting.query, queries)).spread()
+        self.waiting = self.waiting.take(~np.isin(query_of(self.waiting), queries)).spread()
 
     def size(self) -> int:
         return len(self.waiting)
@@ -54,9 +54,8 @@ class Expirations(Operator):
 
 def _ends(gone: Delta) -> Delta:
     """One `-` for each row that is still there at its end: those taken back before cancel out."""
-    assert gone.query is not None
     slots = Slots([c.type for c in gone.columns] + [pa.int64()])
-    slot = slots.of(gone.query, [*gone.columns, pa.array(gone.exp)])
+    slot = slots.of(query_of(gone), [*gone.columns, pa.array(gone.exp)])
     left = np.zeros(len(slots), np.int64)
     np.add.at(left, slot, gone.sign)
     first = np.unique(slot, return_index=True)[1]

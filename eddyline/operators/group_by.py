@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.slots import Slots, grown
 from eddyline.sql.bound import Aggregate, Expr
-from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays
+from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays, query_of
 from eddyline.state.stem import Stem
 from eddyline.state.timeline import Events, Timeline, join_events
 
@@ -98,16 +99,15 @@ class GroupBy(Operator):
     # taking in
 
     def _take_in(self, step: Step, delta: Delta) -> tuple[Ints, Events]:
-        assert delta.query is not None
-        n = len(delta)
-        where = pa.array(step.queries.positions(delta.query))
+        n, query = len(delta), query_of(delta)
+        where = pa.array(step.queries.positions(query))
         params = [p.take(where) for p in step.queries.params]
         keys = [evaluate(k, delta.columns, params, n, step.functions) for k in self.keys]
         arguments = [
             None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions)
             for a in self.aggregates
         ]
-        slot = self.slots.of(delta.query, keys)
+        slot = self.slots.of(query, keys)
         self._grow()
         for stem, i in zip(self.stems, self.extreme_at, strict=True):
             column = arguments[i]
@@ -187,10 +187,9 @@ class GroupBy(Operator):
         if not len(entries):
             ends[last] = self._last_known(groups)
             return pa.nulls(len(slot), stem.types[0]), ends
-        assert entries.query is not None
         column = entries.columns[0]
         rank = _dense_rank(column, function)
-        group = np.searchsorted(groups, entries.query)
+        group = np.searchsorted(groups, query_of(entries))
         best_first = np.lexsort((-entries.exp, rank, group))
         # The instants that matter: those of the entries, and later ones at which a row begins or ends.
         final = time[last][group]
@@ -363,7 +362,7 @@ class GroupBy(Operator):
         self.timeline.load(saved)
         groups = saved["groups"]
 
-        def column(name: str) -> npt.NDArray[np.generic]:
+        def column(name: str) -> npt.NDArray[Any]:
             return np.array(groups.column(name).to_numpy())
 
         self.wake, self.out_end, self.out_row = column("wake"), column("out_end"), column("out_row")
@@ -377,12 +376,12 @@ class GroupBy(Operator):
         self.out_height = saved["out"].num_rows
         self.out_values = [saved["out"].column(f"v{i}").combine_chunks() for i in range(len(self.aggregates))]
         for i, stem in enumerate(self.stems):
-            stem.load(saved[f"extreme{i}"], lambda rows: [rows.query])
+            stem.load(saved[f"extreme{i}"], lambda rows: [query_of(rows)])
 
 
 def _dense_rank(column: pa.Array, function: str) -> Ints:
     """1, 2, … from the best value on, equal values alike; NaN is above all numbers."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    rank = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    rank = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
     return rank if function == "min" else rank.max(initial=0) + 1 - rank

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -139,7 +140,7 @@ class Join(Operator):
         waiting[:] = [w for w in waiting if not any(w is x for x in now)]
         return all_of(now)
 
-    def _equalities(self, waiting: list[Expr], bound: set[int], new: int) -> list[tuple[Expr, Expr, Expr]]:
+    def _equalities(self, waiting: list[Expr], bound: set[int], new: int) -> list[tuple[Expr, Expr, Call]]:
         """(expression over what is bound, expression over the new input, the condition) for each usable equality."""
         found = []
         for w in waiting:
@@ -191,10 +192,10 @@ class Join(Operator):
 
     def _build(self, i: int, delta: Delta, step: Step) -> None:
         stem = self.stems[i]
-        stem.insert(delta, [k.slots(step.functions, delta) for k in self.keys[i]], step.before)
+        stem.insert(delta, _slots(self.keys[i], step.functions, delta), step.before)
         if any(len(k.table) > 2 * len(stem) + 10_000 for k in self.keys[i]):  # most keys have no row any more
             self.keys[i] = [StemKey(k.exprs, k.with_query) for k in self.keys[i]]
-            stem.renumber(lambda rows: [k.slots(step.functions, rows) for k in self.keys[i]])
+            stem.renumber(partial(_slots, self.keys[i], step.functions))
 
     def _probe(self, step: Step, partial: Delta, order: Sequence[ProbeStep]) -> Iterator[Delta]:
         if not order:
@@ -268,8 +269,12 @@ class Join(Operator):
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         """Keys are numbered anew from the rows, so they need not be saved."""
-        for i, stem in enumerate(self.stems):
-            stem.load(saved[f"stem{i}"], lambda rows, i=i: [k.slots(functions, rows) for k in self.keys[i]])
+        for i, (stem, keys) in enumerate(zip(self.stems, self.keys, strict=True)):
+            stem.load(saved[f"stem{i}"], partial(_slots, keys, functions))
+
+
+def _slots(keys: Sequence[StemKey], functions: Functions, rows: Delta) -> list[Ints]:
+    return [k.slots(functions, rows) for k in keys]
 
 
 def _spread_some(delta: Delta) -> Delta:

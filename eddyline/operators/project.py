@@ -10,7 +10,7 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import evaluate
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
-from eddyline.state.delta import Delta
+from eddyline.state.delta import Delta, query_of
 
 
 class Project(Operator):
@@ -29,8 +29,7 @@ class Project(Operator):
         if self.by_query or len(delta) < len(delta.columns[0]):
             delta = delta.spread()
         if self.by_query:
-            assert delta.query is not None
-            where = pa.array(step.queries.positions(delta.query))
+            where = pa.array(step.queries.positions(query_of(delta)))
             params = tuple(p.take(where) for p in step.queries.params)
         height = len(delta) if delta.rows is None else len(delta.columns[0])
         columns = tuple(evaluate(e, delta.columns, params, height, step.functions) for e in self.exprs)

@@ -6,6 +6,7 @@ Slots are handed out in order of appearance and cleared away together when most 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ class Slots:
         self.of(np.array(table.column("query").to_numpy(), np.int64), values)
 
 
-def grown(array: npt.NDArray[np.generic], size: int, fill: float) -> npt.NDArray[np.generic]:
+def grown(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
     """The array with room for `size` rows, doubling so that growth costs little on the whole."""
     if size <= len(array):
         return array

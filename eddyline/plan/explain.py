@@ -21,7 +21,7 @@ from eddyline.plan.nodes import (
     Union,
 )
 from eddyline.plan.patterns import label
-from eddyline.sql.bound import Window
+from eddyline.sql.bound import Expr, Window
 
 
 def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
@@ -49,10 +49,10 @@ def describe(node: Node) -> str:
         case Project():
             return "project " + ", ".join(_output(o.name, text(o.expr)) for o in node.outputs)
         case Join():
-            return f"join of {len(node.inputs)}" + _on(node.condition and text(node.condition))
+            return f"join of {len(node.inputs)}" + _on(node.condition)
         case TableJoin():
             kind = "table join" if node.kind == "retroactive" else "non-retroactive table join"
-            return kind + _on(node.condition and text(node.condition))
+            return kind + _on(node.condition)
         case Union():
             return f"union of {len(node.inputs)}"
         case Intersect():
@@ -83,5 +83,5 @@ def _output(name: str, expression: str) -> str:
     return name if name == expression else f"{expression} AS {name}"
 
 
-def _on(condition: str | None) -> str:
-    return f" on {condition}" if condition else ""
+def _on(condition: Expr | None) -> str:
+    return "" if condition is None else f" on {text(condition)}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ class Delta:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def take(self, which: npt.NDArray[np.generic]) -> Delta:
+    def take(self, which: npt.NDArray[Any]) -> Delta:
         """Some of the changes (by mask or position); the rows stay where they are."""
         if which.dtype == np.bool_ and which.all() and len(which) == len(self):
             return self
@@ -107,3 +108,9 @@ def join_arrays(parts: Sequence[pa.Array]) -> pa.Array:
 def micros(column: pa.Array) -> Ints:
     """A column of timestamps or intervals without NULLs as microseconds."""
     return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+
+
+def query_of(delta: Delta) -> Ints:
+    """The queries of attached changes."""
+    assert delta.query is not None, "these changes are common to the family"
+    return delta.query

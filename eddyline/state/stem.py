@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, rank_in_run, spread
-from eddyline.state.delta import Delta, Ints, concat
+from eddyline.state.delta import Delta, Ints, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
@@ -119,20 +119,18 @@ class Stem:
 
     def forget(self, gone: Ints) -> None:
         """Drops the rows of dropped queries."""
-        self._replace([self._only(s, ~np.isin(s.rows.query, gone)) for s in self.segments])
+        assert self.attached
+        self._replace([self._only(s, ~np.isin(query_of(s.rows), gone)) for s in self.segments])
 
     def move(self, mapping: Ints) -> None:
         """Renumbers rows whose slot is their query; those mapped to -1 are dropped."""
         moved = []
         for s in self.segments:
-            assert s.rows.query is not None
-            rows = replace(s.rows, query=mapping[s.rows.query])
-            assert rows.query is not None
-            live = rows.query >= 0
+            query = mapping[query_of(s.rows)]
+            live = query >= 0
             own = [x[live] for x in s.slots[self.keys :]]
-            rows = rows.take(live).spread()
-            assert rows.query is not None
-            moved.append(_segment(rows, s.born[live], [rows.query, *own]))
+            rows = replace(s.rows, query=query).take(live).spread()
+            moved.append(_segment(rows, s.born[live], [query[live], *own]))
         self._replace(moved)
         if self.identity is not None:
             self._renew_identity()

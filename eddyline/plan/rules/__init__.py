@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from eddyline.plan.nodes import Intersect, Join, Negation, Node, Stream, Table, TableJoin, Union
+from eddyline.plan.nodes import (
+    Distinct,
+    GroupBy,
+    Intersect,
+    Join,
+    Negation,
+    Node,
+    Project,
+    RangeExtreme,
+    Select,
+    Stream,
+    Table,
+    TableJoin,
+    Union,
+)
 from eddyline.plan.rules.merge_projections import merge_projections
 from eddyline.plan.rules.push_down_selections import push_down_selections
 from eddyline.plan.rules.range_extreme import range_extreme
@@ -37,7 +51,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
             return replace(node, left=inputs[0], right=inputs[1])
         case TableJoin():
             return replace(node, input=inputs[0])
-        case Stream() | Table():
-            return node
-        case _:
+        case Select() | Project() | Distinct() | GroupBy():
             return replace(node, input=inputs[0])
+        case Stream() | Table() | RangeExtreme():
+            return node
