@@ -6,7 +6,7 @@ Nothing is dropped or guessed: a column that is missing, unknown or of another k
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ def _from_table(what: str, fields: Sequence[Field], table: pa.Table) -> list[pa.
         if name.lower() in have:
             raise DataError(f"The rows for {what} have column {name!r} twice.", hint=_NOTHING)
         have[name.lower()] = i
-    _check_names(what, fields, [c for c in table.column_names], None)
+    _check_names(what, fields, table.column_names, None)
     found = []
     for f in fields:
         column = table.column(have[f.name.lower()])
@@ -169,7 +169,7 @@ def _moment(value: Any) -> datetime:
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
         raise TypeError(f"{value!r} is not a point in time")
-    return value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
 
 
 def moment(value: Any) -> int:

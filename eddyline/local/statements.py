@@ -1,4 +1,4 @@
-"""What each statement does to a connection, one short function per statement. A statement applies whole or not at all."""
+"""What each statement does to a connection, one short function each. A statement applies whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_mean
 from eddyline.families.family import check_options
+from eddyline.families.queries import QueryTable
 from eddyline.local import rows as input_rows
 from eddyline.local import showing
 from eddyline.local.clocks import StreamClock
@@ -25,7 +26,6 @@ from eddyline.sql.binder import bind_family
 from eddyline.sql.bound import Expr, Field
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
 from eddyline.sql.expressions import Constants, ExpressionBinder, Scope, ScopeColumn, fail, span_of
-from eddyline.families.queries import QueryTable
 from eddyline.state.delta import MAX, Delta
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Queries: sqlglot trees to bound blocks. Names are resolved, types checked, everything unsupported is refused by name."""
+"""Queries: sqlglot trees to bound blocks. Names are resolved, types checked, what is not supported refused by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import Error, did_you_mean
+from eddyline.errors import BindError, Error, did_you_mean
 from eddyline.sql.bound import (
     Aggregate,
     BoundQuery,
@@ -29,10 +29,10 @@ from eddyline.sql.bound import (
     Window,
 )
 from eddyline.sql.catalog import Catalog
+from eddyline.sql.constants import Folded
 from eddyline.sql.expressions import (
     Constants,
     ExpressionBinder,
-    Folded,
     Loose,
     Recipe,
     Scope,
@@ -43,9 +43,18 @@ from eddyline.sql.expressions import (
 from eddyline.sql.statements import QueryText, WindowText
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
-_SET_OPERATIONS = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
+_SET_OPERATIONS: Mapping[type, str] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
 _AGGREGATES: Mapping[type, Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _CLAUSES = {
+    "by_name": "BY NAME",
+    "into": "INTO",
+    "joins": "JOIN",
+    "locks": "FOR UPDATE or SHARE",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "version": "AS OF",
+    "match": "MATCH_RECOGNIZE",
+    "connect": "CONNECT BY",
     "order": "ORDER BY",
     "limit": "LIMIT",
     "offset": "OFFSET",
@@ -56,11 +65,13 @@ _CLAUSES = {
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
 }
+_SORTING = ("order", "limit", "offset", "sort", "cluster", "distribute")
+_DEEPEST = 64  # levels of queries inside queries: what every later stage can walk without running out of stack
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A bound query, the recipes that make its lifted constants from the literals of its text, and the views it reads."""
+    """A bound query, how its lifted constants are made from the literals of its text, and the views it reads."""
 
     bound: BoundQuery
     recipes: tuple[Recipe, ...]
@@ -79,13 +90,14 @@ def bind_family(catalog: Catalog, text: QueryText, params: Sequence[Field]) -> B
 
 def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
     try:
+        _refuse_lost_windows(text)
         binder = QueryBinder(catalog, text, constants)
         query = binder.query(text.tree)
         _refuse_late_tables(query)
     except Error as e:
         raise e.at(text.sql, e.span or span_of(text.tree)) from None
     except RecursionError:
-        raise Error("The query is nested too deeply.", sql=text.sql, span=span_of(text.tree)) from None
+        raise BindError("The query is nested too deeply.", sql=text.sql, span=span_of(text.tree)) from None
     if constants.policy == "keep":
         return Binding(BoundQuery(query, tuple(constants.declared)), (), frozenset(binder.views))
     bound = BoundQuery(query, tuple(constants.params), tuple(constants.values))
@@ -98,33 +110,46 @@ class QueryBinder:
         self.windows = dict(text.windows)
         self.constants = constants
         self.named: list[tuple[str, exp.Expr]] = []  # WITH, innermost last
-        self.views: set[str] = set()
+        self.views: set[str] = set()  # read, in lower case
+        self.depth = 0
 
     def query(self, tree: exp.Expr) -> Query:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            fail(tree, f"The query is nested too deeply: more than {_DEEPEST} levels.", "Use views for the inner ones.")
+        outer = len(self.named)
+        self._name_with(tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
-            return self.query(tree.this)
-        if type(tree) in _SET_OPERATIONS:
-            return self._set_operation(tree)
-        if not isinstance(tree, exp.Select):
+            _only(tree, {"this", "alias", "with_"})
+            bound = self.query(tree.this)
+        elif type(tree) in _SET_OPERATIONS:
+            bound = self._set_operation(tree)
+        elif isinstance(tree, exp.Select):
+            bound = self._block(tree)
+        else:
             fail(tree, "Expected a SELECT.")
-        depth = len(self.named)
-        with_ = tree.args.get("with_")
-        if with_ is not None:
-            if with_.args.get("recursive"):
-                fail(tree, "WITH RECURSIVE is not supported.")
-            self.named += [(cte.alias, cte.this) for cte in with_.expressions]
-        bound = self._block(tree)
-        del self.named[depth:]
+        del self.named[outer:]
+        self.depth -= 1
         return bound
+
+    def _name_with(self, tree: exp.Expr) -> None:
+        """Makes the queries of WITH known by their names."""
+        with_ = tree.args.get("with_")
+        if with_ is None:
+            return
+        if with_.args.get("recursive"):
+            fail(tree, "WITH RECURSIVE is not supported.")
+        seen: set[str] = set()
+        for cte in with_.expressions:
+            if cte.alias.lower() in seen:
+                fail(cte, f"WITH names {cte.alias!r} twice.", "Give every query of WITH a name of its own.")
+            seen.add(cte.alias.lower())
+            self.named.append((cte.alias, cte))
 
     # set operations
 
     def _set_operation(self, tree: exp.Expr) -> Query:
-        for arg, word in _CLAUSES.items():
-            if tree.args.get(arg):
-                fail(tree, f"{word} is not supported in a standing query.", "Sort or limit where the changes are read.")
-        if tree.args.get("with_"):
-            self.named += [(cte.alias, cte.this) for cte in tree.args["with_"].expressions]
+        _only(tree, {"this", "expression", "distinct", "with_"})
         left, right = self.query(tree.this), self.query(tree.expression)
         if len(left.fields) != len(right.fields):
             fail(tree, f"Both sides need as many columns; found {len(left.fields)} and {len(right.fields)}.")
@@ -147,10 +172,8 @@ class QueryBinder:
     # SELECT
 
     def _block(self, tree: exp.Select) -> SelectBlock:
-        for arg, value in tree.args.items():
-            if value and arg not in _SELECT_ARGS:
-                word = _CLAUSES.get(arg, arg.upper())
-                fail(tree, f"{word} is not supported in a standing query.", "Sort or limit where the changes are read.")
+        _only(tree, _SELECT_ARGS)
+        _check_order(tree)
         if tree.args.get("kind"):
             fail(tree, f"SELECT AS {tree.args['kind']} is not supported.")
         sources, conditions = self._from(tree)
@@ -195,6 +218,9 @@ class QueryBinder:
             sources.append(self._source(join.this))
             if join.args.get("on") is not None:
                 conditions.append(join.args["on"])
+            if join.args.get("using") == []:
+                fail(join, "USING needs a column.", "Write USING (column).")
+            _only(join, {"this", "on", "using", "kind"})
             for column in join.args.get("using") or []:
                 conditions.append(_using(column, left_sources, sources[-1]))
         seen: set[str] = set()
@@ -210,22 +236,31 @@ class QueryBinder:
         if isinstance(node, exp.Subquery):
             if window is not None:
                 fail(node, "A window goes after a stream, not after a subquery.")
-            return self._derived(self.query(node.this), alias or "_", node)
+            _only(node, {"this", "alias", "with_"})
+            inner = self.query(node.this)
+            return DerivedSource(inner, alias or "_", _renamed(inner.fields, node))
+        if isinstance(node, exp.Lateral):
+            fail(node, "LATERAL is not supported.", "A subquery in FROM cannot see the sources beside it.")
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             fail(node, "FROM takes streams, tables, views and subqueries.")
         if node.args.get("db"):
             fail(node, f"Names have one part, found {node.sql()}.")
-        if node.args.get("joins") or node.args.get("laterals") or node.args.get("pivots") or node.args.get("sample"):
-            fail(node, "FROM takes streams, tables, views and subqueries, joined by commas or JOIN.")
+        _only(node, {"this", "alias"})
         name = node.name
         for i in range(len(self.named) - 1, -1, -1):
             if self.named[i][0].lower() == name.lower():
+                if window is not None:
+                    fail(node, f"{name!r} is not a stream, so it has no window.", "Put the window inside WITH.")
                 hidden = self.named[i:]
                 del self.named[i:]
-                bound = self.query(hidden[0][1])
+                cte = hidden[0][1]
+                bound = self.query(cte.this)
                 self.named += hidden
-                return self._derived(bound, alias, node)
+                return DerivedSource(bound, alias, _renamed(_renamed(bound.fields, cte), node))
         stream = self.catalog.streams.get(name)
+        table = self.catalog.tables.get(name)
+        if (stream or table) and node.args.get("alias") is not None and node.args["alias"].args.get("columns"):
+            fail(node, f"The columns of {name!r} cannot be renamed in FROM.", "Use AS in a subquery's SELECT.")
         if stream is not None:
             return StreamSource(stream.name, alias, stream.fields, stream.time, window or Window("unbounded"))
         if window is not None:
@@ -234,21 +269,13 @@ class QueryBinder:
                 f"{name!r} is not a stream, so it has no window.",
                 did_you_mean(name, self.catalog.streams.names()),
             )
-        table = self.catalog.tables.get(name)
         if table is not None:
             return TableSource(table.name, alias, table.fields, table.retroactive)
         view = self.catalog.views.get(name)
         if view is not None:
             self.views.add(view.name.lower())
-            return self._derived(view.query, alias, node)
+            return DerivedSource(view.query, alias, _renamed(view.query.fields, node))
         fail(node, f"There is no stream, table or view {name!r}.", did_you_mean(name, self.catalog.relation_names()))
-
-    def _derived(self, query: Query, alias: str, node: exp.Expr) -> DerivedSource:
-        names = [c.name for c in (node.args["alias"].args.get("columns") or [])] if node.args.get("alias") else []
-        if names and len(names) != len(query.fields):
-            fail(node, f"{alias!r} names {len(names)} columns, but its query has {len(query.fields)}.")
-        fields = tuple(Field(n, f.type) for n, f in zip(names, query.fields, strict=True)) if names else query.fields
-        return DerivedSource(query, alias, fields)
 
     def _window_of(self, node: exp.Expr) -> Window | None:
         """The window that follows the source's name or its alias, if any."""
@@ -257,11 +284,14 @@ class QueryBinder:
         if not texts:
             return None
         text = texts[0]
+        if len(texts) > 1:
+            raise BindError(f"{node.name!r} has two windows.", hint="Keep one of them.", span=texts[1].span)
         binder = ExpressionBinder(self.catalog, Scope([]), self.constants)
         try:
             loose = binder.loose(text.size)
             if text.kind == "rows" and not t.is_integer(loose.type):
-                fail(text.size, f"A count window needs a whole number, found {t.name_of(loose.type)}.")
+                found = t.name_of(loose.type) if not isinstance(loose, Folded) else text.size.this
+                fail(text.size, f"A count window needs a whole number that fits BIGINT, found {found}.")
             if isinstance(loose, Folded) and (loose.value if text.kind == "rows" else loose.value.total_seconds()) < 0:
                 fail(text.size, "A window cannot be negative.")
             want = t.BIGINT if text.kind == "rows" else t.INTERVAL
@@ -275,8 +305,9 @@ class QueryBinder:
         items: list[tuple[str, exp.Expr]] = []
         for i, e in enumerate(tree.expressions):
             if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-                if e.args.get("except_") or e.args.get("replace") or e.args.get("rename"):
-                    fail(e, "* takes no EXCEPT or REPLACE.")
+                star = e.this if isinstance(e, exp.Column) else e
+                if any(star.args.values()):
+                    fail(e, "* takes no EXCEPT or REPLACE.", "Name the columns.")
                 only = e.table if isinstance(e, exp.Column) else ""
                 chosen = [s for s in sources if not only or s.alias.lower() == only.lower()]
                 if not chosen:
@@ -315,15 +346,17 @@ class _Grouping:
                 if _has_aggregate(tree):
                     fail(e, "A group key cannot contain an aggregate.")
                 keys.append(_typed(inner, tree))
-                self._key_texts.append(_normal(tree))
+                self._key_texts.append(self._normal(tree))
         self.keys = tuple(keys)
         self.outer = ExpressionBinder(owner.catalog, Scope([]), inner.constants, self._special)
 
     def _key_tree(self, e: exp.Expr, items: Sequence[tuple[str, exp.Expr]]) -> exp.Expr:
-        if isinstance(e, exp.Literal) and not e.args.get("is_string"):
-            text = str(e.this)
-            if not text.isdigit() or not 1 <= int(text) <= len(items):
-                fail(e, f"GROUP BY {text} is not a position in the list of {len(items)} columns.")
+        number = e.this if isinstance(e, exp.Neg) else e
+        if isinstance(number, exp.Literal) and not number.args.get("is_string"):
+            text = str(number.this)
+            if e is not number or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= len(items):
+                shown = text if len(text) < 20 else text[:17] + "..."
+                fail(e, f"GROUP BY {shown} is not a position in the list of {len(items)} columns.")
             return items[int(text) - 1][1]
         if isinstance(e, exp.Column) and not e.table:
             in_scope = any(c.name.lower() == e.name.lower() for c in self.inner.scope.columns)
@@ -339,7 +372,7 @@ class _Grouping:
         return self.outer.condition(tree, "HAVING")
 
     def _special(self, tree: exp.Expr) -> Loose | None:
-        text = _normal(tree)
+        text = self._normal(tree)
         if text in self._key_texts:
             i = self._key_texts.index(text)
             return Column(i, self.keys[i].type, tree.name or f"key{i}")
@@ -354,8 +387,26 @@ class _Grouping:
             )
         return None
 
+    def _normal(self, tree: exp.Expr) -> str:
+        """The text by which a group key or an aggregate is recognised again: columns by position, not by name."""
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        tree = tree.copy()
+        for column in list(tree.find_all(exp.Column)):
+            try:
+                found = self.inner.scope.resolve(column)
+            except Error:
+                continue  # it is told where it is bound
+            column.set("this", exp.to_identifier(f"#{found.index}", quoted=True))
+            column.set("table", None)
+        return str(tree.sql(dialect="spark"))
+
     def _aggregate(self, tree: exp.Expr) -> Column:
         kind = _AGGREGATES[type(tree)]
+        text = self._normal(tree)
+        if text in self._texts:
+            index = self._texts.index(text)
+            return Column(len(self.keys) + index, self.aggregates[index].type, kind)
         argument = tree.this
         if isinstance(argument, exp.Distinct):
             fail(
@@ -380,32 +431,15 @@ class _Grouping:
                 loose = self.inner.converted(loose, t.STRING, argument)
             result = t.BIGINT if kind == "count" else loose.type
             aggregate = Aggregate(kind, self.inner.settle(loose), result)
-        text = _normal(tree)
-        if text in self._texts:
-            index = self._texts.index(text)
-        else:
-            index = len(self.aggregates)
-            self.aggregates.append(aggregate)
-            self._texts.append(text)
-        return Column(len(self.keys) + index, aggregate.type, kind)
+        self.aggregates.append(aggregate)
+        self._texts.append(text)
+        return Column(len(self.keys) + len(self.aggregates) - 1, aggregate.type, kind)
 
 
 def _typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
     """An output or key: never of type NULL, so that every column has a type."""
     loose = binder.loose(tree)
     return binder.settle(binder.converted(loose, t.STRING, tree) if loose.type == t.NULL else loose)
-
-
-def _normal(tree: exp.Expr) -> str:
-    """The text by which a group key or an aggregate is recognised again; a lone source name does not matter."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    sources = {c.table.lower() for c in tree.find_all(exp.Column) if c.table}
-    text = tree.sql(dialect="spark", normalize=True).lower()
-    if len(sources) == 1:
-        source = sources.pop()
-        text = text.replace(f"`{source}`.", "").replace(f"{source}.", "")
-    return text.replace("`", "")
 
 
 def _has_aggregate(tree: exp.Expr) -> bool:
@@ -416,6 +450,45 @@ def _own_identifiers(node: exp.Expr) -> list[exp.Expr]:
     own = [node.this] if isinstance(node, exp.Table) else []
     alias = node.args.get("alias")
     return own + ([alias.this] if alias is not None and alias.this is not None else [])
+
+
+def _renamed(fields: tuple[Field, ...], node: exp.Expr) -> tuple[Field, ...]:
+    """The fields of a query under the names that its alias gives them: `x (a, b)`."""
+    alias = node.args.get("alias")
+    names = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
+    if not names:
+        return fields
+    if len(names) != len(fields):
+        fail(node, f"{node.alias!r} names {len(names)} columns, but its query has {len(fields)}.")
+    return tuple(Field(n, f.type) for n, f in zip(names, fields, strict=True))
+
+
+def _only(tree: exp.Expr, known: set[str]) -> None:
+    """Refuses the clauses that would be ignored."""
+    for arg, value in tree.args.items():
+        if value and arg not in known:
+            word = _CLAUSES.get(arg, arg.strip("_").upper().replace("_", " "))
+            hint = "Sort or limit where the rows are read." if arg in _SORTING else None
+            fail(tree, f"{word} is not supported.", hint)
+
+
+def _check_order(tree: exp.Select) -> None:
+    last, before = -1, ""
+    for arg, word in (("from_", "FROM"), ("where", "WHERE"), ("group", "GROUP BY"), ("having", "HAVING")):
+        span = span_of(tree.args[arg]) if tree.args.get(arg) else None
+        if span is not None and span[0] < last:
+            fail(tree.args[arg], f"{word} comes after {before}.")
+        if span is not None:
+            last, before = span[0], word
+
+
+def _refuse_lost_windows(text: QueryText) -> None:
+    sources = text.tree.find_all(exp.Table, exp.Subquery)
+    places = {n.meta["start"] for node in sources for n in _own_identifiers(node) if "start" in n.meta}
+    for place, window in text.windows.items():
+        if place not in places:
+            hint = "Write FROM trades [RANGE 5 SECONDS]."
+            raise BindError("A window goes after a stream in FROM.", hint=hint, span=window.span)
 
 
 def _using(column: exp.Expr, left: Sequence[Source], right: Source) -> exp.Expr:

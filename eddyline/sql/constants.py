@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -33,9 +33,12 @@ class Folded:
         return Folded(step(self.value), to, self.origin, None if make is None else (lambda text: step(make(text))))
 
 
+_LONGEST = 4000  # digits that Python turns into an integer; no longer number fits BIGINT without leading zeros
+
+
 def number(text: str) -> int | float:
     """The value of a numeric literal: an integer if it is written as one and fits BIGINT."""
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _LONGEST:
         return float(text)
     value = int(text)
     return value if -(2**63) <= value < 2**63 else float(value)
@@ -49,7 +52,7 @@ def number_type(value: int | float) -> pa.DataType:
 
 def parse_timestamp(text: str) -> datetime:
     value = datetime.fromisoformat(text.strip().replace(" UTC", "+00:00"))
-    return value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
 
 
 _RANGES = {t.BYTE: 2**7, t.SHORT: 2**15, t.INT: 2**31, t.BIGINT: 2**63}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline import types as t
 from eddyline.errors import ParseError, did_you_mean
@@ -34,9 +35,18 @@ _NOT_NAMES = (
     TokenType.R_BRACKET,
     TokenType.COLON,
 )
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def tokenize(sql: str) -> list[Token]:
+    half = _HALF_CHARACTER.search(sql)
+    if half is not None:
+        raise ParseError(
+            f"The text contains {half.group()!r}, which is half a character and cannot be stored.",
+            hint="Decode the text as UTF-8 before it gets here.",
+            sql=_HALF_CHARACTER.sub("\ufffd", sql),  # so that the error can be printed
+            span=half.span(),
+        )
     try:
         return list(DIALECT.tokenize(sql))
     except SqlglotError as e:
@@ -70,6 +80,7 @@ class Cursor:
     sql: str
     tokens: list[Token]
     at: int = 0
+    subject: tuple[int, int] | None = None  # where the name of what the statement is about stands
 
     @property
     def text(self) -> str:
@@ -126,11 +137,14 @@ class Cursor:
             self.fail(f"Expected {' '.join(words)}, found {self.found()}.")
 
     def name(self, what: str) -> str:
+        if self.is_word("IF", "NOT", "EXISTS"):
+            self.fail("IF NOT EXISTS is not supported.", "SHOW lists what exists; DROP … IF EXISTS removes it first.")
         token = self.peek()
         if token is None or token.token_type in _NOT_NAMES or not token.text:
             self.fail(f"Expected the name of {what}, found {self.found()}.")
         if not (token.text[0].isalpha() or token.text[0] == "_" or token.token_type == TokenType.IDENTIFIER):
             self.fail(f"Expected the name of {what}, found {self.found()}.")
+        self.subject = self.subject or self.span()
         self.at += 1
         return str(token.text)
 
@@ -151,6 +165,9 @@ class Cursor:
             self.fail(f"Expected a type, found {self.found()}.", hint)
         self.at += 1
         if word == "VARCHAR" and self.accept("("):
+            length = self.peek()
+            if length is None or length.token_type != TokenType.NUMBER:
+                self.fail(f"Expected a number, found {self.found()}.")
             self.at += 1
             self.expect(")")
         return t.BY_NAME[word]

@@ -100,6 +100,8 @@ class Scope:
         if source and source.lower() not in sources:
             hint = did_you_mean(source, {c.source for c in self.columns})
             fail(tree, f"There is no source {source!r} in FROM.", hint)
+        if not self.columns:
+            fail(tree, f"There is no column {name!r}: no column can be used here.", "Quote texts with '…'.")
         of = f" in {source!r}" if source else ""
         known = [c.name for c in self.columns if not source or c.source.lower() == source.lower()]
         fail(tree, f"There is no column {name!r}{of}.", did_you_mean(name, known))
@@ -129,6 +131,36 @@ _FUNCTIONS = {
     exp.Least: "least",
     exp.Greatest: "greatest",
 }
+_UNSUPPORTED: Mapping[type, tuple[str, str | None]] = {
+    exp.Window: ("OVER (window functions)", "Use a window on the stream and GROUP BY."),
+    exp.Filter: ("FILTER", "Use CASE inside the aggregate."),
+    exp.Subquery: ("A subquery inside an expression", "Join with it in FROM."),
+    exp.Select: ("A subquery inside an expression", "Join with it in FROM."),
+    exp.Exists: ("EXISTS with a subquery", "Join with it in FROM."),
+    exp.All: ("ALL with a subquery", "Join with it in FROM."),
+    exp.Any: ("ANY", "Use IN, or join in FROM."),
+    exp.ILike: ("ILIKE", "Use lower(…) LIKE …."),
+    exp.RegexpLike: ("RLIKE", "Use LIKE, or register a Python function."),
+    exp.Escape: ("LIKE … ESCAPE", "The escape character is the backslash."),
+    exp.SimilarTo: ("SIMILAR TO", "Use LIKE, or register a Python function."),
+    exp.BitwiseAnd: ("The operator &", None),
+    exp.BitwiseOr: ("The operator |", None),
+    exp.BitwiseXor: ("The operator ^", None),
+    exp.BitwiseNot: ("The operator ~", None),
+    exp.BitwiseLeftShift: ("The operator <<", None),
+    exp.BitwiseRightShift: ("The operator >>", None),
+    exp.IntDiv: ("DIV", "Use floor(a / b)."),
+    exp.Tuple: ("A list of values", "Compare the columns one by one."),
+    exp.Bracket: ("[…] after an expression", "A window goes after a stream in FROM: trades [RANGE 5 SECONDS]."),
+    exp.Dot: ("A part of a value (a.b)", "Columns are named as source.column."),
+    exp.Star: ("* in an expression", "It stands alone in SELECT, or in COUNT(*)."),
+    exp.Lambda: ("A lambda", None),
+    exp.Rollup: ("GROUP BY ROLLUP", None),
+    exp.Cube: ("GROUP BY CUBE", None),
+    exp.GroupingSets: ("GROUP BY GROUPING SETS", None),
+    exp.AtTimeZone: ("AT TIME ZONE", "Times are in UTC."),
+}
+_DEEPEST = 100  # levels of an expression: what every later stage can walk without running out of stack
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 
 
@@ -146,6 +178,7 @@ class ExpressionBinder:
         self.scope = scope
         self.constants = constants
         self.special = special
+        self.depth = 0
 
     def bind(self, tree: exp.Expr, want: pa.DataType | None = None) -> Expr:
         """A settled expression, converted to `want` if given."""
@@ -175,7 +208,23 @@ class ExpressionBinder:
                 raise
         return Call("cast", (loose,), to)
 
+    def assigned(self, tree: exp.Expr, want: pa.DataType) -> Expr:
+        """A value for a column of this type: numbers as any number, quoted constants as they can be read."""
+        loose = self.loose(tree)
+        readable = isinstance(loose, Folded) and loose.type in (t.STRING, t.NULL)
+        if readable or (t.is_numeric(loose.type) and t.is_numeric(want)):
+            return self.settle(self.converted(loose, want, tree))
+        return self.settle(self._checked(loose, want, tree))
+
     def loose(self, tree: exp.Expr) -> Loose:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            fail(tree, f"The expression is nested too deeply: more than {_DEEPEST} levels.", "Split it in subqueries.")
+        found = self._loose(tree)
+        self.depth -= 1
+        return found
+
+    def _loose(self, tree: exp.Expr) -> Loose:
         if self.special is not None:
             found = self.special(tree)
             if found is not None:
@@ -191,6 +240,10 @@ class ExpressionBinder:
         if handler is None:
             if isinstance(tree, _AGGREGATES):
                 fail(tree, f"{tree.sql_name()} is not allowed here.", "Aggregates go into SELECT or HAVING.")
+            for unsupported in kind.__mro__:
+                if unsupported in _UNSUPPORTED:
+                    what, hint = _UNSUPPORTED[unsupported]
+                    fail(tree, f"{what} is not supported.", hint)
             if isinstance(tree, exp.Func):
                 fail(
                     tree,
@@ -256,8 +309,8 @@ class ExpressionBinder:
                     amount = amount.then(lambda s: number(s.strip()), t.DOUBLE)
                 except ValueError:
                     fail(tree, f"{amount.value!r} is not a number.")
-            if amount.value is None or isinstance(amount.value, (str, bool)):
-                fail(tree, "An interval needs a number.")
+            if amount.value is None or not t.is_numeric(amount.type):
+                fail(tree, f"An interval needs a number, but this is {t.name_of(amount.type)}.")
             return amount.then(lambda v: _duration(v, micros), t.INTERVAL)
         if not t.is_numeric(amount.type):
             fail(tree, f"An interval needs a number, but this is {t.name_of(amount.type)}.")
@@ -365,7 +418,7 @@ class ExpressionBinder:
         if not (t.is_numeric(inner.type) or inner.type == t.INTERVAL):
             fail(tree, f"-{t.name_of(inner.type)} has no meaning.")
         if isinstance(inner, Folded):
-            return inner.then(lambda v: -v, inner.type)
+            return inner.then(lambda v: None if v is None else -v, inner.type)
         return Call("neg", (inner,), inner.type)
 
     def _cast(self, tree: exp.Expr) -> Loose:
@@ -430,12 +483,9 @@ class ExpressionBinder:
         return self._call("concat", [tree.this, tree.expression], tree)
 
     def _function(self, name: str, tree: exp.Expr) -> Loose:
-        trees = [tree.this] if isinstance(tree.this, exp.Expr) else []
-        trees += list(tree.expressions)
-        if name == "round" and tree.args.get("decimals") is not None:
-            trees.append(tree.args["decimals"])
-        if name in ("floor", "ceil") and tree.args.get("decimals") is not None:
-            fail(tree, f"{name} takes one argument.")
+        trees: list[exp.Expr] = []
+        for given in tree.args.values():
+            trees += [e for e in (given if isinstance(given, list) else [given]) if isinstance(e, exp.Expr)]
         return self._call(name, trees, tree)
 
     def _anonymous(self, tree: exp.Expr) -> Loose:
@@ -453,18 +503,20 @@ class ExpressionBinder:
     def _call(self, name: str, trees: list[exp.Expr], tree: exp.Expr) -> Loose:
         signature = NAMED[name]
         if not signature.least_args <= len(trees) <= signature.most_args:
-            fail(tree, f"{name} does not take {len(trees)} arguments.")
+            least, most = signature.least_args, signature.most_args
+            takes = str(least) if least == most else f"{least} to {most}" if most < 255 else f"{least} or more"
+            fail(tree, f"{name} takes {takes} argument{'' if takes == '1' else 's'}, found {len(trees)}.")
         values = [self.loose(e) for e in trees]
         resolved = signature.resolve([v.type for v in values])
         if resolved is None:
             given = ", ".join(t.name_of(v.type) for v in values)
             fail(tree, f"{name}({given}) has no meaning.", "Convert with CAST(… AS type).")
-        takes, gives = resolved
+        wanted, gives = resolved
         if gives == t.NULL:
-            takes, gives = [t.STRING] * len(takes), t.STRING
+            wanted, gives = [t.STRING] * len(wanted), t.STRING
         if name == "round" and len(values) == 2 and not isinstance(values[1], Folded):
             fail(tree, "The number of digits of round must be a constant.")
-        args = [self._checked(v, want, e) for v, want, e in zip(values, takes, trees, strict=True)]
+        args = [self._checked(v, want, e) for v, want, e in zip(values, wanted, trees, strict=True)]
         if name == "round" and len(values) == 2:
             digits = values[1]
             assert isinstance(digits, Folded)
@@ -514,11 +566,17 @@ class ExpressionBinder:
     }
 
 
+_LONGEST = 2**62  # microseconds of an interval: what can be added to any time without overflow
+
+
 def _duration(value: float, micros: int) -> timedelta:
     try:
-        return timedelta(microseconds=round(value * micros))
+        length = round(value * micros)
     except (OverflowError, ValueError):
-        raise BindError("The interval is out of range.") from None
+        length = _LONGEST
+    if not -_LONGEST < length < _LONGEST:
+        raise BindError("The interval is out of range.", hint="It may be up to a hundred thousand years long.")
+    return timedelta(microseconds=length)
 
 
 def _words(camel: str) -> str:
