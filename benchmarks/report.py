@@ -35,7 +35,8 @@ def report(name: str, figures: list[Figure]) -> bool:
         table.add_column(heading, justify="left" if heading == "claim" else "right")
     for f in figures:
         limit = "" if f.limit is None else f"{f.limit:g} {f.unit}"
-        table.add_row(f.claim, f"{f.measured:.4g} {f.unit}", limit, "" if f.limit is None else "ok" if f.holds else "SHORT")
+        verdict = "" if f.limit is None else "ok" if f.holds else "SHORT"
+        table.add_row(f.claim, f"{f.measured:.4g} {f.unit}", limit, verdict)
     Console().print(table)
     FOLDER.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.families.family import Family, check_options
 from eddyline.families.names import FREE, Names
 from eddyline.sql.binder import Binding
-from eddyline.sql.bound import BoundQuery, Query
+from eddyline.sql.bound import BoundQuery, Call, Constant, Param, Query, StreamSource, sources, walk
+from eddyline.sql.columns import as_type
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,10 +42,10 @@ class Registry:
         return self._by_name.get(name.lower())
 
     def named(self, name: str) -> Family:
-        family = self.find(name)
+        family = self.find(name) if isinstance(name, str) else None
         if family is None:
             known = [f.name for f in self if f.kind == "declared"]
-            raise CatalogError(f"There is no family {name!r}.", hint=did_you_mean(name, known))
+            raise CatalogError(f"There is no family {name!r}.", hint=did_you_mean(str(name), known))
         return family
 
     def owner(self, query: str) -> tuple[Family, int] | None:
@@ -146,6 +147,13 @@ class Registry:
                 f"There is already a query {names[int(clash[0])].as_py()!r} (row {int(clash[0])} of the table).",
                 hint="Drop it first, or choose another name; no row of the table was registered.",
             )
+        families = pc.is_in(pc.utf8_lower(names), pa.array(list(self._by_name), pa.string()))
+        if pc.any(families).as_py():
+            row = pc.index(families, True).as_py()
+            raise CatalogError(
+                f"The name {names[row].as_py()!r} (row {row} of the table) is taken by a family.",
+                hint="Choose another name; no row of the table was registered.",
+            )
         ids = family.queries.add(names, params, since)
         self.names.take(names, family.number, ids)
         return ids
@@ -157,6 +165,9 @@ class Registry:
         return ids
 
     def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
+        if family.kind == "view":
+            name = family.name.removeprefix("view ")
+            raise CatalogError(f"{name!r} is a materialized view.", hint=f"DROP MATERIALIZED VIEW {name}.")
         wanted = _names(names)
         owner, ids = self.names.owners(wanted)
         strangers = np.nonzero(owner != family.number)[0]
@@ -174,7 +185,7 @@ class Registry:
 def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[pa.Array]]:
     """The names and the parameter columns of a table, in the family's types; DataError says what does not fit."""
     expected = ["query", *(p.name for p in family.bound.params)]
-    have = {c.lower(): c for c in table.column_names}
+    have = {c.lower(): i for i, c in enumerate(table.column_names)}
     missing = [c for c in expected if c.lower() not in have]
     if missing:
         raise DataError(
@@ -184,42 +195,58 @@ def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[
     extra = [c for c in table.column_names if c.lower() not in {e.lower() for e in expected}]
     if extra:
         raise DataError(f"Family {family.name!r} has no parameter {extra[0]!r}.", hint=did_you_mean(extra[0], expected))
+    if len(have) < table.num_columns:
+        twice = next(c for i, c in enumerate(table.column_names) if have[c.lower()] != i)
+        raise DataError(f"The table for family {family.name!r} has column {twice!r} twice.")
     names = _names(table.column(have["query"]))
     columns = []
     for p in family.bound.params:
-        column = _whole(table.column(have[p.name.lower()]))
         try:
-            columns.append(column if column.type == p.type else _cast(column, p.type))
-        except pa.ArrowException as e:
+            columns.append(as_type(table.column(have[p.name.lower()]), p.type))
+        except ValueError as e:
             raise DataError(
-                f"Parameter {p.name!r} of family {family.name!r} must be {t.name_of(p.type)}: {e}",
-                hint="No row of the table was registered.",
+                f"Parameter {p.name!r} of family {family.name!r} must be {t.name_of(p.type)}: {e}.", hint=_NOTHING
             ) from None
+    _check_windows(family, columns)
     return names, columns
 
 
-def _cast(column: pa.Array, to: pa.DataType) -> pa.Array:
-    if to == t.INTERVAL and pa.types.is_integer(column.type):
-        raise pa.ArrowInvalid("an interval is a duration, not a number")
-    return pc.cast(column, to)
+def _check_windows(family: Family, columns: Sequence[pa.Array]) -> None:
+    """A window has a size, and it is not negative."""
+    for source in sources(family.bound.query):
+        size = source.window.size if isinstance(source, StreamSource) else None
+        unit = 1
+        for e in walk(size) if size is not None else ():
+            if isinstance(e, Call) and e.function == "interval" and isinstance(e.args[1], Constant):
+                unit = e.args[1].value
+            if isinstance(e, Param):
+                column = columns[e.index]
+                number = column.cast(pa.int64()) if e.type == t.INTERVAL else column
+                fits = pc.and_(pc.greater_equal(number, 0), pc.less(number, 2**62 // unit))
+                row = pc.index(pc.fill_null(fits, False), False).as_py()
+                if row >= 0:
+                    raise DataError(
+                        f"Parameter {e.name!r} of family {family.name!r} is the size of a window; "
+                        f"row {row} has {column[row].as_py()}.",
+                        hint=f"It must be zero or more. {_NOTHING}",
+                    )
+
+
+_NOTHING = "No row of the table was registered."
 
 
 def _names(values: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, str):
         raise DataError(f"Expected a list of query names, found the text {values!r}.", hint=f"Write [{values!r}].")
+    if not isinstance(values, pa.Array | pa.ChunkedArray) and not isinstance(values, Iterable):
+        raise DataError(f"Expected a list of query names, found {type(values).__name__}.", hint="Write ['q1', 'q2'].")
     try:
-        array = (
-            _whole(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(list(values), pa.string())
-        )
-        array = array if array.type == pa.string() else array.cast(pa.string())
-    except (pa.ArrowException, TypeError) as e:
+        array = as_type(values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(list(values)), t.STRING)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise DataError(f"Query names must be text: {e}.") from None
     if array.null_count:
-        raise DataError("A query name is missing (null).", hint="Every row needs a name in column 'query'.")
+        row = pc.index(array.is_null(), True).as_py()
+        raise DataError(f"The name of query {row} is missing (null).", hint="Every query needs a name.")
     if pc.any(pc.equal(array, "")).as_py():
-        raise DataError("A query name is empty.")
+        raise DataError("A query name is empty.", hint="Every query needs a name.")
     return array
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -2,7 +2,8 @@
 
 Literals are cut out of the text; what is left is its template. A template seen before tells, for every literal, which
 parameter it gives and how, so that the text is neither parsed nor bound. Literals that are part of the shape
-(GROUP BY 1) must be the same text again. Texts this does not understand take the slow path; it is never wrong, only
+(GROUP BY 1) must be the same text again, and where a text groups, literals that were equal must be equal again: keys
+and aggregates are recognised by their text. Texts this does not understand take the slow path; it is never wrong, only
 slower.
 """
 
@@ -19,11 +20,12 @@ from eddyline import types as t
 from eddyline.errors import Error
 from eddyline.sql.expressions import Recipe
 
-_HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Za-z_]\w*)\s+", re.IGNORECASE)
-_DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Za-z_]\w*)\s*;?\s*", re.IGNORECASE)
-_LITERAL = re.compile(r"'[^'\\]*'(?!')|(?<![\w.:`\"$])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
-# Comments, escapes, other quotes and several statements are left to the parser.
-_UNSAFE = re.compile(r"--|/\*|\\|;|\"|`|''")
+_HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORECASE | re.ASCII)
+_DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s*;?\s*", re.IGNORECASE | re.ASCII)
+_LITERAL = re.compile(r"'[^'\\]*'(?!')|(?<![\w.:`\"$@])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
+# Comments, escapes, other quotes, several statements and what a template marks literals with are left to the parser.
+_UNSAFE = re.compile("--|/\\*|\\{#|\\\\|;|\"|`|''|\0|[\ud800-\udfff]")
+_GROUPING = re.compile(r"\b(?:GROUP|HAVING|COUNT|SUM|AVG|MIN|MAX)\b", re.IGNORECASE)
 
 
 def dropped_query(text: str) -> str | None:
@@ -53,10 +55,13 @@ def cut(text: str) -> Cut | None:
         places.append(m.start())
         literals.append(m.group())
         literal = m.group()
-        return "'?'" if literal[0] == "'" else "?i" if literal.isdigit() else "?d"
+        return "\0s" if literal[0] == "'" else "\0i" if literal.isdigit() else "\0d"
 
     start = head.end()
     template = _LITERAL.sub(lift, text[start:])
+    if _GROUPING.search(template):
+        bare = [literal.strip("'") for literal in literals]
+        template += f"\0{[bare.index(b) for b in bare]}"
     return Cut(head.group(1), template, literals, [p + start for p in places])
 
 
@@ -90,12 +95,12 @@ class Templates:
                 return None
         try:
             return known.family, [make(literals[i]) for i, make in known.makers]
-        except (Error, ValueError, OverflowError):
+        except (Error, ValueError, LookupError, OverflowError):
             return None
 
     def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], types: Sequence[pa.DataType]) -> None:
         """Remembers a template after its text took the slow path."""
-        if any(text.isdigit() and int(text) >= 2**31 for text in found.literals):
+        if not all(_fits_int(text) for text in found.literals):
             return  # its size chose a type that a smaller number would not
         where = {place: i for i, place in enumerate(found.places)}
         makers: list[tuple[int, Callable[[str], Any]]] = []
@@ -118,12 +123,19 @@ def _unquoted(make: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _in_range(make: Callable[[str], Any], type_: pa.DataType) -> Callable[[str], Any]:
+    """The same, but not for a number that would have made the parameter's type a wider one."""
     limit = 2 ** (type_.bit_width - 1)
 
     def checked(text: str) -> int:
         value = make(text)
-        if not isinstance(value, int) or not -limit <= value < limit:
+        wider = type_ != t.BIGINT and not _fits_int(text)
+        if wider or not isinstance(value, int) or not -limit <= value < limit:
             raise ValueError(text)
         return value
 
     return checked
+
+
+def _fits_int(literal: str) -> bool:
+    """Whether a whole number is an INT; what is no whole number does not matter."""
+    return not literal.isdigit() or (len(literal.lstrip("0")) < 11 and int(literal) < 2**31)

@@ -43,11 +43,12 @@ def accumulate(
             rest = low[s, j] + error
             high[s, j] = total + rest
             low[s, j] = rest - (high[s, j] - total)
-        if totals[s, 0] == 0:  # an empty slot begins again from nothing
-            for j in range(floats.shape[1]):
-                high[s, j] = 0.0
-                low[s, j] = 0.0
         if i + 1 == n or slot[i + 1] != slot[i] or time[i + 1] != time[i]:
+            if (
+                totals[s, 0] == 0
+            ):  # an empty slot begins again from nothing; within an instant a count of 0 means little
+                high[s, :] = 0.0
+                low[s, :] = 0.0
             at[g] = i
             for j in range(ints.shape[1]):
                 after_ints[g, j] = totals[s, j]

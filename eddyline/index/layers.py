@@ -1,8 +1,8 @@
 """Multiplicities over time as rows that come and go: the kernel behind DISTINCT, EXCEPT ALL and INTERSECT ALL.
 
-A slot (one value of one query) has counts (left, right) that change at events; the answer holds it m(left, right) times.
-Rows already sent have an end of their own; the kernel walks the instants, lets rows end by themselves, sends `+` where
-m exceeds what is out, `-` where it falls below, and gives every new row the end that the events known now predict.
+A slot (one value of one query) has counts (left, right) that change at events; the answer holds it m(left, right)
+times. Rows already sent have an end of their own; the kernel walks the instants, lets rows end by themselves, sends `+`
+where m exceeds what is out, `-` where it falls below, and gives new rows the end that the events known now predict.
 Where prediction and what was sent part in the future, the slot is to be woken then.
 """
 

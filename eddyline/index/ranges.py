@@ -72,10 +72,23 @@ def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def rank_in_run(sorted_keys: Ints) -> Ints:
-    """0, 1, 2, … within each run of equal keys. O(n)."""
-    rank = np.zeros(len(sorted_keys), np.int64)
-    for i in range(1, len(sorted_keys)):
-        if sorted_keys[i] == sorted_keys[i - 1]:
-            rank[i] = rank[i - 1] + 1
-    return rank
+def match_brackets(opening: Ints, start: Ints, closing: Ints, stop: Ints) -> Ints:
+    """Pairs as brackets do: each closing one with the latest opening one of its key at or before it that is still free.
+
+    Both sides are sorted by (key, time). Returns the position of the opening one, or -1. O(n).
+    """
+    found = np.full(len(closing), -1, np.int64)
+    free = np.empty(len(opening), np.int64)  # a stack
+    depth = o = 0
+    for c in range(len(closing)):
+        if c > 0 and closing[c] != closing[c - 1]:
+            depth = 0
+        while o < len(opening) and (opening[o] < closing[c] or (opening[o] == closing[c] and start[o] <= stop[c])):
+            if opening[o] == closing[c]:
+                free[depth] = o
+                depth += 1
+            o += 1
+        if depth > 0:
+            depth -= 1
+            found[c] = free[depth]
+    return found

@@ -151,7 +151,7 @@ class Connection:
     # data
 
     def push(self, stream: str | Mapping[str, Any], rows: Any = None) -> Changes:
-        """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All rows are checked before any is applied."""
+        """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All are checked before any is applied."""
         given = {stream: rows} if isinstance(stream, str) else dict(stream)
         checked: list[tuple[Stream, list[pa.Array], Ints]] = []
         for name, data in given.items():

@@ -7,46 +7,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.errors import DataError, Error, did_you_mean
 from eddyline.sql.bound import Field
+from eddyline.sql.columns import as_type
 from eddyline.sql.constants import parse_timestamp
 
 _NOTHING = "No row was applied."
 
 
-def to_table(rows: Any) -> pa.Table | Sequence[Mapping[str, Any]]:
-    """Arrow data as a table; a list of dicts as it is."""
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if isinstance(rows, pa.RecordBatchReader):
-        return rows.read_all()
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(rows, preserve_index=False)
-    if isinstance(rows, Mapping) and "query" not in rows:
-        return [rows]
+def to_table(rows: Any) -> pa.Table:
+    """Rows of any form as a table; the types are those the rows have."""
+    given = _given(rows)
+    return given if isinstance(given, pa.Table) else _table_of(given)
+
+
+def _given(rows: Any) -> pa.Table | Sequence[Mapping[str, Any]]:
+    """Arrow data and columns as a table; dicts as a list."""
+    try:
+        if isinstance(rows, pa.Table):
+            return rows
+        if isinstance(rows, pa.RecordBatch):
+            return pa.Table.from_batches([rows])
+        if isinstance(rows, pa.RecordBatchReader):
+            return rows.read_all()
+        if type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns"):
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        if isinstance(rows, Mapping):
+            listed = bool(rows) and all(hasattr(v, "__len__") and not isinstance(v, str | bytes) for v in rows.values())
+            return pa.table({str(k): v for k, v in rows.items()}) if listed else [rows]
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
+        raise DataError(f"The rows cannot be read: {e}", hint=_NOTHING) from None
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise DataError(f"Row {i} is {type(row).__name__}, not a dict.", hint=_NOTHING)
         return rows
-    if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
     raise DataError(
         f"Rows cannot be {type(rows).__name__}.", hint="Give a pyarrow Table, a DataFrame or a list of dicts."
     )
 
 
+def _table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    names = list(rows[0]) if rows else []
+    for i, row in enumerate(rows):
+        if len(row) != len(names) or any(n not in row for n in names):
+            odd = next((n for n in [*names, *row] if (n in row) != (n in rows[0])), None)
+            raise DataError(f"Rows 0 and {i} do not have the same columns: only one has {odd!r}.", hint=_NOTHING)
+    columns: dict[str, pa.Array] = {}
+    for name in names:
+        values = [row[name] for row in rows]
+        kinds = sorted({type(v).__name__ for v in values if v is not None})
+        try:
+            if len(kinds) > 1 and "bool" in kinds:
+                raise TypeError("truth values are no numbers")
+            columns[str(name)] = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(e)
+            raise DataError(f"Column {name!r} cannot be read: {why}.", hint=_NOTHING) from None
+    return pa.table(columns)
+
+
 def columns(what: str, fields: Sequence[Field], rows: Any) -> list[pa.Array]:
     """The declared columns of `what` (a stream or table, for errors), in order."""
-    try:
-        data = to_table(rows)
-    except (pa.ArrowException, TypeError, ValueError) as e:
-        raise DataError(f"The rows for {what} cannot be read: {e}", hint=_NOTHING) from None
+    data = _given(rows)
     if isinstance(data, pa.Table):
         return _from_table(what, fields, data)
     return _from_dicts(what, fields, data)
@@ -61,46 +91,19 @@ def _from_table(what: str, fields: Sequence[Field], table: pa.Table) -> list[pa.
     _check_names(what, fields, table.column_names, None)
     found = []
     for f in fields:
-        column = table.column(have[f.name.lower()])
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        found.append(cast_column(what, f, array))
+        found.append(cast_column(what, f, table.column(have[f.name.lower()])))
     return found
 
 
 def cast_column(what: str, f: Field, array: pa.Array) -> pa.Array:
-    """An Arrow column in the declared type. Only conversions that keep the value are made."""
+    """An Arrow column in the declared type."""
     try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if array.type == f.type:
-            return array
-        if pa.types.is_timestamp(array.type) and f.type == t.TIMESTAMP:
-            plain = array.cast(pa.timestamp("us", array.type.tz), safe=False)
-            return plain.cast(pa.int64()).cast(t.TIMESTAMP)  # instants stay: the zone was only a way to show them
-        if _goes(array.type, f.type):
-            return pc.cast(array, f.type)
-    except pa.ArrowException as e:
-        raise DataError(f"Column {f.name!r} of {what} must be {t.name_of(f.type)}: {e}", hint=_NOTHING) from None
-    found = str(array.type)
-    raise DataError(f"Column {f.name!r} of {what} must be {t.name_of(f.type)}, found {found}.", hint=_NOTHING)
-
-
-def _goes(a: pa.DataType, b: pa.DataType) -> bool:
-    number = pa.types.is_integer(a) or pa.types.is_floating(a)
-    text = pa.types.is_string(a) or pa.types.is_large_string(a)
-    return (
-        pa.types.is_null(a)
-        or (number and t.is_numeric(b))
-        or (text and b in (t.STRING, t.TIMESTAMP, t.DATE))
-        or (pa.types.is_date(a) and b in (t.TIMESTAMP, t.DATE))
-        or (pa.types.is_duration(a) and b == t.INTERVAL)
-    )
+        return as_type(array, f.type)
+    except ValueError as e:
+        raise DataError(f"Column {f.name!r} of {what} must be {t.name_of(f.type)}: {e}.", hint=_NOTHING) from None
 
 
 def _from_dicts(what: str, fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> list[pa.Array]:
-    for i, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise DataError(f"Row {i} for {what} is {type(row).__name__}, not a dict.", hint=_NOTHING)
     exact = all(len(r) == len(fields) and all(f.name in r for f in fields) for r in rows)
     if not exact:
         for i, row in enumerate(rows):
@@ -119,6 +122,8 @@ def _check_names(what: str, fields: Sequence[Field], names: Sequence[str], row: 
     for f in fields:
         if f.name.lower() not in given:
             raise DataError(f"{where} column {f.name!r}.", hint=f"It has {', '.join(names) or 'none'}. {_NOTHING}")
+    if len(given) != len(names):
+        raise DataError(f"Row {row} for {what} has a column twice.", hint=f"It has {', '.join(names)}. {_NOTHING}")
     known = {f.name.lower() for f in fields}
     for n in names:
         if n.lower() not in known:
@@ -133,14 +138,21 @@ def _column(what: str, f: Field, values: list[Any]) -> pa.Array:
             values = [None if v is None else _moment(v) for v in values]
         elif f.type == t.DATE:
             values = [date.fromisoformat(v) if isinstance(v, str) else v for v in values]
-        elif f.type != t.BOOLEAN and any(isinstance(v, bool) for v in values):
-            raise TypeError("found a boolean")
+        elif any(_changes(v, f.type) for v in values):
+            raise TypeError("a value would change")
         return pa.array(values, f.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError, Error):
+    except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError, Error):
         bad = next((i for i, v in enumerate(values) if not _fits(v, f.type)), 0)
         shown = repr(values[bad]) if len(repr(values[bad])) < 60 else repr(values[bad])[:57] + "..."
         message = f"Column {f.name!r} of {what} must be {t.name_of(f.type)}; row {bad} has {shown}."
         raise DataError(message, hint=_NOTHING) from None
+
+
+def _changes(value: Any, type_: pa.DataType) -> bool:
+    """Whether Arrow would take the value, but not as what it is: a truth value, or a number with a fraction."""
+    if isinstance(value, bool | np.bool_):
+        return bool(type_ != t.BOOLEAN)
+    return t.is_integer(type_) and isinstance(value, float | np.floating | Decimal) and value % 1 != 0
 
 
 def _fits(value: Any, type_: pa.DataType) -> bool:
@@ -149,10 +161,10 @@ def _fits(value: Any, type_: pa.DataType) -> bool:
             value = None if value is None else _moment(value)
         elif type_ == t.DATE and isinstance(value, str):
             value = date.fromisoformat(value)
-        elif isinstance(value, bool) and type_ != t.BOOLEAN:
+        elif _changes(value, type_):
             return False
         pa.array([value], type_)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError, Error):
+    except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError, Error):
         return False
     return True
 
@@ -163,7 +175,7 @@ def _moment(value: Any) -> datetime:
         return parse_timestamp(value)
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime()
-    elif hasattr(value, "astype"):  # numpy.datetime64
+    elif isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if not isinstance(value, datetime):
         if isinstance(value, date):
@@ -177,7 +189,7 @@ def moment(value: Any) -> int:
     try:
         found = _moment(value)
         return int(pa.scalar(found, t.TIMESTAMP).value)
-    except (TypeError, ValueError, AttributeError, pa.ArrowException, Error):
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, pa.ArrowException, Error):
         raise DataError(
             f"{value!r} is not a point in time.", hint="Give a datetime or text like '2026-01-31 12:30:00'."
         ) from None

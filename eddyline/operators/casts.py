@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.errors import BindError
-from eddyline.sql.constants import convert
+from eddyline.sql.constants import convert, float_text, interval_text
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -113,12 +113,11 @@ def fitted(value: Any, to: pa.DataType) -> Any:
         return None
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, _PYTHON[to]) or (to == t.DATE and isinstance(value, datetime)):
+    unlike = (to == t.DATE and isinstance(value, datetime)) or (t.is_numeric(to) and isinstance(value, bool))
+    if unlike or not isinstance(value, _PYTHON[to]):
         raise TypeError(f"{value!r} is not a value of {t.name_of(to)}")
     if isinstance(value, str):
         value.encode()  # a lone surrogate has no UTF-8
-    if isinstance(value, datetime) and value.tzinfo:
-        value = value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, timedelta):
         return convert(arrow_value(value, to), t.BIGINT)
     return convert(value, to)
@@ -148,33 +147,22 @@ def _to_text(x: pa.Array) -> pa.Array:
     if t.is_float(x.type):
         return _float_text(x)
     if x.type == t.INTERVAL:
-        return per_distinct(x.cast(pa.int64()), t.STRING, _interval_text)
+        return per_distinct(x.cast(pa.int64()), t.STRING, interval_text)
     if x.type == t.TIMESTAMP:
-        return pc.replace_substring_regex(in_calendar(x).cast(t.STRING), r"\.000000$", "")
+        return pc.ascii_rtrim(pc.ascii_rtrim(in_calendar(x).cast(t.STRING), "0"), ".")  # it had six decimals
     return (in_calendar(x) if x.type == t.DATE else x).cast(t.STRING)
 
 
 def _float_text(x: pa.Array) -> pa.Array:
-    """The fewest digits that give the number back, as Python prints them."""
     bits = x.view(pa.int32() if x.type == t.FLOAT else pa.int64())  # as -0.0 and 0.0 print differently
     encoded = bits.dictionary_encode()
     numbers = encoded.dictionary.to_numpy().view(x.type.to_pandas_dtype())
-    texts = [str(v).replace("nan", "NaN").replace("inf", "Infinity") for v in numbers]
-    return pa.array(texts, t.STRING).take(encoded.indices)
-
-
-def _interval_text(amount: int) -> str:
-    sign, amount = "-" if amount < 0 else "", abs(amount)
-    seconds, fraction = divmod(amount, 1_000_000)
-    clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    decimals = f".{fraction:06}".rstrip("0").rstrip(".")
-    return f"INTERVAL '{sign}{seconds // 86400} {clock}{decimals}' DAY TO SECOND"
+    texts = map(float_text, numbers if x.type == t.FLOAT else numbers.tolist())
+    return pa.array(list(texts), t.STRING).take(encoded.indices)
 
 
 def _from_text(x: pa.Array, to: pa.DataType) -> pa.Array:
     def read(text: str) -> Any:
-        if "_" in text:  # Python allows 1_000
-            return None
         try:
             return convert(text, to)
         except BindError:

@@ -227,7 +227,7 @@ class GroupBy(Operator):
         group: Ints,
         final: Ints,
     ) -> None:
-        """Drops rows that are not the extreme at any instant from the clock on: later rows outlast them or beat them."""
+        """Drops rows that are not the extreme at any instant from the clock on: others outlast or beat them."""
         wins = winner[(winner >= 0) & (times >= final[group])]
         useful = np.zeros(sum(len(f) for f in found), np.bool_)
         useful[wins] = True

@@ -125,7 +125,8 @@ class Join(Operator):
             best = max(options, key=lambda i: (len(self._equalities(waiting, bound, i)), -i))
             pairs = self._equalities(waiting, bound, best)
             with_query = self.children[best].attached and any(self.children[b].attached for b in bound)
-            own = tuple(move_columns(k, lambda c: c - int(self.starts[best])) for _, k, _ in pairs)
+            start_of = int(self.starts[best])
+            own = tuple(move_columns(k, partial(_less, start_of)) for _, k, _ in pairs)
             waiting = [w for w in waiting if not any(w is p for _, _, p in pairs)]
             bound.add(best)
             conditions = self._ready(waiting, bound)
@@ -271,6 +272,10 @@ class Join(Operator):
         """Keys are numbered anew from the rows, so they need not be saved."""
         for i, (stem, keys) in enumerate(zip(self.stems, self.keys, strict=True)):
             stem.load(saved[f"stem{i}"], partial(_slots, keys, functions))
+
+
+def _less(start: int, column: int) -> int:
+    return column - start
 
 
 def _slots(keys: Sequence[StemKey], functions: Functions, rows: Delta) -> list[Ints]:

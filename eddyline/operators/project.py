@@ -1,4 +1,4 @@
-"""Projection: new columns from old. Without parameters it works once per row, however many queries the row belongs to."""
+"""Projection: new columns from old. Without parameters it works once per row, however many queries a row is of."""
 
 from __future__ import annotations
 

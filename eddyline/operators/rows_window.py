@@ -19,7 +19,7 @@ from eddyline.state.delta import MAX, Delta, Ints, concat, empty
 
 
 class RowsWindow(Operator):
-    """Holds, for the widest window and the oldest query, the tuples at or ahead of the clock and those in the window."""
+    """Holds the tuples ahead of the clock, and those still in the widest window of the oldest query."""
 
     def __init__(self, child: Operator, size: Expr) -> None:
         super().__init__((child,))

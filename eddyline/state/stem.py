@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, rank_in_run, spread
+from eddyline.index.ranges import equal_ranges, match_brackets, spread
 from eddyline.state.delta import Delta, Ints, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
@@ -25,7 +25,7 @@ NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 @dataclass(slots=True)
 class Segment:
-    """Rows with their slots under each key, and per key the order that sorts them; `born` are the ends rows came with."""
+    """Rows with their slots under each key, and per key the order that sorts them; `born` are the ends they came with."""
 
     rows: Delta
     born: Ints
@@ -43,16 +43,16 @@ def _segment(rows: Delta, born: Ints, slots: list[Ints]) -> Segment:
 
 
 class Identity:
-    """Recognises a row again by all its columns, its query and its original end, to take it back."""
+    """Recognises a row again by all its columns, its query, its first arrival and its end, to take it back."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.coder = ColumnCoder(types)
-        self.table = KeyTable(len(types) + 3)
+        self.table = KeyTable(len(types) + 4)
 
     def slots(self, rows: Delta) -> Ints:
         codes = self.coder.codes(rows.columns, len(rows))
         query = np.zeros(len(rows), np.int64) if rows.query is None else rows.query
-        return self.table.insert(np.column_stack([codes, query, rows.exp]))
+        return self.table.insert(np.column_stack([codes, query, rows.first, rows.exp]))
 
 
 class Stem:
@@ -64,6 +64,7 @@ class Stem:
         self.attached = attached
         self.identity = Identity(types) if takes_back else None
         self.segments: list[Segment] = []
+        self._unswept = 0  # rows that came since the last sweep
 
     def __len__(self) -> int:
         return sum(len(s) for s in self.segments)
@@ -74,6 +75,7 @@ class Stem:
         if self.identity is not None:
             all_slots.append(self.identity.slots(rows))
         plus = rows.sign > 0
+        self._unswept += len(rows)
         if plus.any():
             added = rows.take(plus).spread()
             born = added.exp
@@ -85,26 +87,46 @@ class Stem:
         self._merge(clock)
 
     def _take_back(self, identities: Ints, at: Ints) -> None:
-        """Ends, just before `at`, one live row for each identity given; equal rows are told apart by rank."""
+        """Ends, just before `at`, one row for each identity given: the latest that began by then.
+
+        Rows that were taken back before are looked at last: a join may take back what is left of one, under its end.
+        """
         order = np.lexsort((at, identities))
         identities, at = identities[order], at[order]
-        rank = rank_in_run(identities)
-        open_ = np.ones(len(identities), np.bool_)
-        for segment in reversed(self.segments):
-            if not open_.any():
+        candidates_for = self._live
+        while len(identities):
+            candidates = candidates_for(identities)
+            candidates = candidates[np.lexsort((candidates[:, 1], candidates[:, 0]))]
+            row = match_brackets(candidates[:, 0], candidates[:, 1], identities, at)
+            hit = row >= 0
+            if not hit.any() and candidates_for == self._shortened:
                 return
-            low, high = equal_ranges(segment.sorted_slots[-1], identities)
-            owner, position = spread(low, high)
-            found = segment.orders[-1][position]
-            live = segment.rows.exp[found] == segment.born[found]  # not taken back before
-            owner, found = owner[live], found[live]
-            nth = rank_in_run(owner) if len(owner) else owner
-            hit = open_[owner] & (nth == rank[owner])
-            segment.rows.exp[found[hit]] = np.minimum(segment.rows.exp[found[hit]], at[owner[hit]] - 1)
-            open_[owner[hit]] = False
-            # The rest look in older segments, at the rank left over there.
-            counts = np.bincount(owner, minlength=len(identities))
-            rank = np.where(open_, rank - counts, rank)
+            _, _, segment, place = candidates[row[hit]].T
+            for i, s in enumerate(self.segments):
+                s.rows.exp[place[segment == i]] = at[hit][segment == i] - 1
+            identities, at = identities[~hit], at[~hit]
+            candidates_for = self._shortened
+
+    def _live(self, wanted: Ints) -> Ints:
+        """(identity, ts, segment, row) of the rows that have one of the identities and were never taken back."""
+        wanted, parts = np.unique(wanted), [np.empty((0, 4), np.int64)]
+        for i, s in enumerate(self.segments):
+            owner, position = spread(*equal_ranges(s.sorted_slots[-1], wanted))
+            found = s.orders[-1][position]
+            live = s.rows.exp[found] == s.born[found]
+            parts.append(np.column_stack([wanted[owner], s.rows.ts[found], np.full(len(found), i), found])[live])
+        return np.concatenate(parts)
+
+    def _shortened(self, wanted: Ints) -> Ints:
+        """The same of the rows that were taken back, by the end they have now."""
+        assert self.identity is not None
+        parts = [np.empty((0, 4), np.int64)]
+        for i, s in enumerate(self.segments):
+            found = np.nonzero((s.rows.exp < s.born) & (s.rows.ts <= s.rows.exp))[0]
+            identity = self.identity.slots(s.rows.take(found).spread())
+            rows = np.column_stack([identity, s.rows.ts[found], np.full(len(found), i), found])
+            parts.append(rows[np.isin(identity, wanted)])
+        return np.concatenate(parts)
 
     def probe(self, key: int, wanted: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Per segment: (segment, which of the wanted, which row) for all rows whose slot is the wanted one."""
@@ -148,7 +170,13 @@ class Stem:
         return _segment(segment.rows.take(kept).spread(), segment.born[kept], [s[kept] for s in segment.slots])
 
     def _merge(self, clock: int) -> None:
-        """Merges the newest segments until each is at least twice the next; drops what has ended."""
+        """Merges the newest segments until each is at least twice the next; drops what has ended.
+
+        Whenever half as much has come as is there, all segments are swept, so that old ones do not keep the dead.
+        """
+        if 2 * self._unswept > len(self):
+            self._unswept = 0
+            self.keep([s.rows.exp >= clock for s in self.segments])
         while len(self.segments) >= 2 and len(self.segments[-2]) < 2 * len(self.segments[-1]):
             newer, older = self.segments.pop(), self.segments.pop()
             merged = concat([older.rows, newer.rows], self.types, attached=self.attached)

@@ -57,6 +57,7 @@ class Timeline:
         self.shape = (ints, floats)
         self.runs: list[Events] = []
         self.applied: Ints = np.empty(0, np.int64)
+        self._unswept = 0  # events that came since the last sweep
 
     def none(self) -> Events:
         ints, floats = self.shape
@@ -73,6 +74,10 @@ class Timeline:
     def add(self, events: Events) -> None:
         if len(events):
             self.runs.append(events.sorted())
+            self._unswept += len(events)
+            if 2 * self._unswept > sum(len(r) for r in self.runs):  # old runs do not keep what is past
+                self._unswept = 0
+                self.runs = [r.take(r.time > self.applied[r.slot]) for r in self.runs]
             self._merge()
 
     def due(self, slots: Ints, upto: int) -> Events:

@@ -116,7 +116,8 @@ def distinct_query(rnd: Random) -> str:
 
 
 def aggregate(rnd: Random, x: str) -> str:
-    what = rnd.choice(["COUNT(*)", f"COUNT({x}.n)"] + [f"{f}({x}.{c})" for f in ("SUM", "MIN", "MAX", "AVG") for c in "ac"])
+    by_column = [f"{f}({x}.{c})" for f in ("SUM", "MIN", "MAX", "AVG") for c in "ac"]
+    what = rnd.choice(["COUNT(*)", f"COUNT({x}.n)", *by_column])
     return rnd.choice([what] * 5 + [f"MIN({x}.n)", f"MAX({x}.f)", f"SUM({x}.a) + COUNT(*)"])
 
 
@@ -190,20 +191,25 @@ def rows_query(rnd: Random) -> str:
 def nested(rnd: Random) -> str:
     inner_join = f"(SELECT x.a, x.b, y.c, y.n, y.f FROM r{window(rnd)} AS x, s{window(rnd)} AS y WHERE x.a = y.a) AS s"
     plain = f"(SELECT s.a, s.b, s.c, s.n, s.f FROM s{window(rnd)}{where(rnd, maybe_predicate(rnd, 's'))}) AS s"
+    counts = f"(SELECT s.a, COUNT(*) AS k FROM s{window(rnd)} GROUP BY s.a) AS g"
+    maxima = f"(SELECT s.a, MAX(s.c) AS m FROM s{window(rnd)} GROUP BY s.a) AS g"
+    distinct = f"(SELECT DISTINCT s.a, s.n FROM s{window(rnd)}) AS d"
+    with_table = f"(SELECT x.a, u.n FROM r{window(rnd)} AS x, u WHERE x.a = u.a) AS j"
+    limit = rnd.randint(0, 3)
     return rnd.choice(
         [
             lambda: group_query(rnd, inner_join),
             lambda: group_query(rnd, plain),
-            lambda: f"SELECT g.k, r.n FROM (SELECT s.a, COUNT(*) AS k FROM s{window(rnd)} GROUP BY s.a) AS g, r{window(rnd)} WHERE g.a = r.a",
-            lambda: f"SELECT MAX(g.k) AS m FROM (SELECT s.a, COUNT(*) AS k FROM s{window(rnd)} GROUP BY s.a) AS g",
+            lambda: f"SELECT g.k, r.n FROM {counts}, r{window(rnd)} WHERE g.a = r.a",
+            lambda: f"SELECT MAX(g.k) AS m FROM {counts}",
             lambda: f"SELECT DISTINCT d.a FROM ({set_query(rnd)}) AS d",
-            lambda: f"SELECT x.a, d.n FROM r{window(rnd)} AS x, (SELECT DISTINCT s.a, s.n FROM s{window(rnd)}) AS d WHERE x.a = d.a",
+            lambda: f"SELECT x.a, d.n FROM r{window(rnd)} AS x, {distinct} WHERE x.a = d.a",
             lambda: f"SELECT COUNT(*) AS k FROM ({rows_query(rnd)}) AS q",
-            lambda: f"SELECT g.v FROM (SELECT SUM(s.a) AS v FROM s{window(rnd)}) AS g WHERE g.v > {rnd.randint(0, 3)}",
-            lambda: f"SELECT g.a, t.n FROM (SELECT s.a, MAX(s.c) AS m FROM s{window(rnd)} GROUP BY s.a) AS g, t WHERE g.a = t.a",
-            lambda: f"SELECT COUNT(*) AS k FROM (SELECT x.a, u.n FROM r{window(rnd)} AS x, u WHERE x.a = u.a) AS j",
-            lambda: f"SELECT a FROM t UNION ALL SELECT s.a FROM s{window(rnd)} WHERE s.b > {rnd.randint(0, 2)}",
-            lambda: f"SELECT s.a FROM s{window(rnd)} EXCEPT ALL SELECT t.a FROM t WHERE t.id > {rnd.randint(0, 3)}",
+            lambda: f"SELECT g.v FROM (SELECT SUM(s.a) AS v FROM s{window(rnd)}) AS g WHERE g.v > {limit}",
+            lambda: f"SELECT g.a, t.n FROM {maxima}, t WHERE g.a = t.a",
+            lambda: f"SELECT COUNT(*) AS k FROM {with_table}",
+            lambda: f"SELECT a FROM t UNION ALL SELECT s.a FROM s{window(rnd)} WHERE s.b > {limit}",
+            lambda: f"SELECT s.a FROM s{window(rnd)} EXCEPT ALL SELECT t.a FROM t WHERE t.id > {limit}",
         ]
     )()
 
@@ -229,22 +235,28 @@ def query(rnd: Random) -> str:
 FAMILIES = {
     "fa": ("lo DOUBLE, hi DOUBLE", "SELECT s.a, s.c FROM s WHERE s.c BETWEEN :lo AND :hi"),
     "fw": ("w INT", "SELECT x.a, y.b FROM r [RANGE :w SECONDS] AS x, s [RANGE 3 SECONDS] AS y WHERE x.a = y.a"),
-    "fb": ("lo INT, hi INT", "SELECT r.a, s.b FROM r [RANGE 4 SECONDS], s [RANGE 4 SECONDS] WHERE s.b - r.b BETWEEN :lo AND :hi"),
+    "fb": (
+        "lo INT, hi INT",
+        "SELECT r.a, s.b FROM r [RANGE 4 SECONDS], s [RANGE 4 SECONDS] WHERE s.b - r.b BETWEEN :lo AND :hi",
+    ),
     "fj": (
         "a1 INT, a2 INT, c1 DOUBLE",
         "SELECT r.n, s.n FROM r, s [RANGE 6 SECONDS] WHERE r.b = s.b AND r.a BETWEEN :a1 AND :a2 AND s.c >= :c1",
     ),
     "ft": ("w INT", "SELECT r.a, s.a FROM r, s WHERE r.b = s.b AND abs(r.ts - s.ts) <= INTERVAL :w SECONDS"),
-    "fg": ("w INT, k INT", "SELECT s.a, COUNT(*) AS n, MAX(s.c) AS m FROM s [RANGE :w SECONDS] GROUP BY s.a HAVING COUNT(*) > :k"),
+    "fg": (
+        "w INT, k INT",
+        "SELECT s.a, COUNT(*) AS n, MAX(s.c) AS m FROM s [RANGE :w SECONDS] GROUP BY s.a HAVING COUNT(*) > :k",
+    ),
     "fd": ("p STRING", "SELECT DISTINCT s.a FROM s [RANGE 3 SECONDS] WHERE s.n LIKE :p"),
     "fn": ("m INT", "SELECT s.a FROM s [ROWS :m] EXCEPT ALL SELECT r.a FROM r [RANGE 2 SECONDS] WHERE r.b <> :m"),
     "fm": ("lo INT, hi INT", "SELECT MIN(id) AS m FROM t WHERE a BETWEEN :lo AND :hi"),
     "fu": ("k INT", "SELECT s.a, u.n FROM s, u WHERE s.a = u.a AND u.x > :k"),
-}  # fmt: skip
+}
 
 
 def parameter(rnd: Random, name: str, kind: str) -> object:
-    if rnd.random() < 0.05:
+    if rnd.random() < 0.05 and name not in "wm":  # a window has a size
         return None
     if kind == "STRING":
         return rnd.choice(["a%", "%b", "ab", "%"])

@@ -124,9 +124,7 @@ class Player:
             params, text = queries.FAMILIES[name]
             self.db.execute(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
         self.logs: dict[str, list[tuple[str, Any, Any, tuple[Any, ...]]]] = {}
-        self.fields = {
-            n: [f.name for f in self.db.catalog.streams[n].fields] for n in queries.STREAMS
-        }
+        self.fields = {n: [f.name for f in self.db.catalog.streams[n].fields] for n in queries.STREAMS}
 
     def take(self, changes: Any) -> None:
         if changes is None:
@@ -174,7 +172,6 @@ class Player:
             gone[next(i for i, r in enumerate(rows) if not gone[i] and tuple(r.values()) == d)] = True
         columns = [pa.array([r[i] for r in inserts], f.type) for i, f in enumerate(declared.fields)]
         self.take(self.db.change_table(declared, np.array(gone, np.bool_), columns))
-
 
     def save_and_restore(self) -> None:
         with TemporaryDirectory() as folder:
@@ -262,9 +259,8 @@ def same_answer(s: Scenario, player: Player, ref: Reference, name: str, event: t
     columns = [c.to_pylist() for c in table.columns]
     got = Counter(canonical(row) for row in zip(*columns, strict=True))
     want = ref.answer(name)
-    assert got == want, (
-        f"snapshot of {name} after {event}\n{text_of(s, name)}\n{s}\nonly engine: {got - want}\nonly reference: {want - got}"
-    )
+    difference = f"only engine: {got - want}\nonly reference: {want - got}"
+    assert got == want, f"snapshot of {name} after {event}\n{text_of(s, name)}\n{s}\n{difference}"
 
 
 def same_changes(s: Scenario, player: Player, ref: Reference, name: str) -> None:
@@ -273,8 +269,9 @@ def same_changes(s: Scenario, player: Player, ref: Reference, name: str) -> None
     got, want = normalise(log, clock), ref.changes(name)
     if got != want:
         keys = sorted({k for k in got.keys() | want.keys() if got.get(k, 0) != want.get(k, 0)}, key=lambda k: k[1])
-        lines = [f"  {seconds(t)} {row}: engine {got.get((row, t), 0)}, reference {want.get((row, t), 0)}" for row, t in keys]
-        raise AssertionError(f"changes of {name}\n{text_of(s, name)}\n{s}\n" + "\n".join(lines) + f"\nlog: {player.logs[name]}")
+        lines = [f"{seconds(t)} {row}: engine {got.get((row, t))}, reference {want.get((row, t))}" for row, t in keys]
+        shown = "\n".join([*lines, f"log: {player.logs[name]}"])
+        raise AssertionError(f"changes of {name}\n{text_of(s, name)}\n{s}\n{shown}")
     for op, ts, exp, _ in log:  # a `-` only takes back what has not ended
         assert exp is None or ts is None or ts <= exp, (op, ts, exp)
 

@@ -1,4 +1,4 @@
-"""Rewrites, in the order they run. A rule is a function from a node to a node of the same meaning, applied bottom-up."""
+"""Rewrites, in the order they run. A rule is a function from a node to one of the same meaning, applied bottom-up."""
 
 from __future__ import annotations
 
