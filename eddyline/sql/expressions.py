@@ -269,7 +269,7 @@ class ExpressionBinder:
             return Folded(str(tree.this), t.STRING, origin, lambda text: text)
         try:
             value = number(str(tree.this))
-        except ValueError:
+        except (ValueError, LookupError):
             fail(tree, f"{tree.this!r} is not a number.")
         return Folded(value, number_type(value), origin, number)
 
@@ -307,7 +307,7 @@ class ExpressionBinder:
             if amount.type == t.STRING:
                 try:
                     amount = amount.then(lambda s: number(s.strip()), t.DOUBLE)
-                except ValueError:
+                except (ValueError, LookupError):
                     fail(tree, f"{amount.value!r} is not a number.")
             if amount.value is None or not t.is_numeric(amount.type):
                 fail(tree, f"An interval needs a number, but this is {t.name_of(amount.type)}.")
