@@ -12,7 +12,10 @@ from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 
-OPTIONS: Mapping[str, tuple[str, ...]] = {"emit": ("changes", "all")}
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end
+    "snapshot": ("yes", "no"),  # no: nothing is kept only to tell the answer
+}
 
 
 @dataclass
@@ -38,6 +41,10 @@ class Family:
     @property
     def emit(self) -> str:
         return self.options.get("emit", "changes")
+
+    @property
+    def has_snapshot(self) -> bool:
+        return self.options.get("snapshot", "yes") == "yes"
 
     def reads(self) -> set[str]:
         """The streams, tables and views it reads, in lower case."""

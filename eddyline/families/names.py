@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.index.strings import StringTable
+from eddyline.index.upkeep import worth_clearing
 
 Ints = npt.NDArray[np.int64]
 FREE = -1
@@ -97,7 +98,7 @@ class Names:
         self._used += len(ids)
 
     def _clear_away(self) -> None:
-        if len(self._strings) <= 2 * self._used + 100_000:
+        if not worth_clearing(len(self._strings), self._used):
             return
         kept = np.nonzero(self._family[: len(self._strings)] != FREE)[0]
         names, self._family, self._query = self._strings.take(kept), self._family[kept], self._query[kept]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.index.upkeep import worth_clearing
 from eddyline.sql.bound import Field
 
 Ints = npt.NDArray[np.int64]
@@ -89,7 +90,7 @@ class QueryTable:
     @property
     def crowded(self) -> bool:
         """Whether most rows are of dropped queries, and worth clearing away."""
-        return self.next_id - self._cleared > 2 * self.live + 1000
+        return worth_clearing(self.next_id - self._cleared, self.live)
 
     def clear_away(self) -> None:
         """Drops the rows of dropped queries; nobody may refer to them any more."""

@@ -1,7 +1,7 @@
 """Which of many closed intervals hold a value: sorted by low end, with the largest high end per block and superblock.
 
 For a value x the candidates are the prefix with low <= x; blocks whose largest high end is below x are passed over,
-64 by 64. Invariant: `block[i]` is the largest high end of intervals 64i … 64i+63, `superblock[i]` of blocks 64i … 64i+63.
+64 by 64. Invariant: `block[i]` is the largest high end of intervals 64i … 64i+63, `superblock[i]` of blocks 64i …
 Cost of a value: O(n / 4096 + 64 · entered + matches), where few blocks are entered when intervals are short.
 """
 

@@ -139,7 +139,7 @@ class Connection:
     def _show_what_stands(self, family: Family, ids: Callable[[], Ints]) -> Changes:
         """New queries see tables, and groups that always exist, as they stand."""
         running = self.running[family.number]
-        if not running.tables and running.answer is None:
+        if not running.tables and not running.waits:
             return self._collect([])
         queries = family.queries.rows().only(ids())
         found = running.run("replay", self.clock_of(running), queries, tables=self._contents(running))
@@ -237,6 +237,11 @@ class Connection:
         """The answer of a query at its clock."""
         family, query = self.query(name)
         running = self.running[family.number]
+        if not family.has_snapshot:
+            raise CatalogError(
+                f"{name!r} was registered WITH (snapshot = 'no'): its answer is not kept.",
+                hint="Fold its changes, or register it without that option.",
+            )
         clock = max(running.clock, self.clock_of(running))
         return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
+from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -43,7 +44,8 @@ class RunningFamily:
         if family.emit == "all":
             self.root = Expirations(self.root)
         self.answer: Stem | None = None
-        if any(_keeps_answer(o) for o in self.root.walk()):
+        self.waits = any(_keeps_answer(o) for o in self.root.walk())
+        if self.waits and family.has_snapshot:
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
 
     def run(
@@ -84,7 +86,7 @@ class RunningFamily:
         return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
 
     def needs_history(self) -> bool:
-        return self.answer is None and len(self.family.queries) > 0
+        return not self.waits and self.family.has_snapshot and len(self.family.queries) > 0
 
     def reach(self, stream: str) -> int:
         """How far back, in microseconds, its widest window on a stream goes."""
@@ -107,7 +109,7 @@ class RunningFamily:
         """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""
         self._forgotten.append(queries)
         self._forgotten_count += len(queries)
-        if 4 * self._forgotten_count > len(self.family.queries) + 1000:
+        if worth_clearing(len(self.family.queries) + 4 * self._forgotten_count, len(self.family.queries)):
             self.let_go()
 
     def let_go(self) -> None:

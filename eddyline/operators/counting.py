@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.index.layers import DISTINCT, INTERSECT, NEGATION, reconcile
 from eddyline.index.ranges import equal_ranges, last_at
+from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
@@ -100,11 +101,15 @@ class Counting(Operator):
     def _clear_away(self) -> None:
         """Forgets values that occur no more, once they are most of all."""
         n = len(self.slots)
-        if n < 10_000 or n < 2 * (np.count_nonzero(self.counts[:n].any(axis=1)) + len(self.out_slot)):
+        if not worth_clearing(n, len(self.out_slot)):
             return
-        used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
+        used = self.counts[:n].any(axis=1)
+        if not worth_clearing(n, np.count_nonzero(used)):
+            return
+        used |= self.timeline.next_time(np.arange(n)) < MAX
         used[self.out_slot] = True
-        self._keep(used)
+        if worth_clearing(n, np.count_nonzero(used)):
+            self._keep(used)
 
     def _keep(self, used: np.ndarray) -> None:
         n = len(self.slots)

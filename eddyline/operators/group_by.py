@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from eddyline.index.accumulate import accumulate
 from eddyline.index.extremes import paint
 from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.upkeep import worth_clearing
 from eddyline.index.versions import NONE, holds_until, send_versions
 from eddyline.operators.aggregates import contributions, layout, values
 from eddyline.operators.base import Operator, Step
@@ -304,7 +305,7 @@ class GroupBy(Operator):
         until = h.until[h.last]
         changes = np.where(until < MAX, until + 1, MAX)
         self.wake[groups] = np.where(entry == NONE, next_event, np.minimum(ends, changes))
-        if self.out_height > 2 * np.count_nonzero(self.out_row >= 0) + 1000:
+        if worth_clearing(self.out_height, np.count_nonzero(self.out_row >= 0)):
             used = np.nonzero(self.out_row >= 0)[0]
             where = pa.array(self.out_row[used])
             self.out_values = [v.take(where) for v in self.out_values]
@@ -324,10 +325,11 @@ class GroupBy(Operator):
     def _clear_away(self) -> None:
         """Forgets groups that are empty, once they are most of all."""
         n = len(self.slots)
-        if n < 10_000 or not self.keys or n < 2 * np.count_nonzero(self.totals[:n, 0]):
+        if not self.keys or not worth_clearing(n, np.count_nonzero(self.totals[:n, 0])):
             return
         used = (self.totals[:n, 0] != 0) | (self.timeline.next_time(np.arange(n)) < MAX) | (self.out_row[:n] >= 0)
-        self._keep(used)
+        if worth_clearing(n, np.count_nonzero(used)):
+            self._keep(used)
 
     def _keep(self, used: Mask) -> None:
         n = len(self.slots)

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, spread
+from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.attach import Matcher
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.evaluate import Functions, evaluate, holds
@@ -194,7 +195,7 @@ class Join(Operator):
     def _build(self, i: int, delta: Delta, step: Step) -> None:
         stem = self.stems[i]
         stem.insert(delta, _slots(self.keys[i], step.functions, delta), step.before)
-        if any(len(k.table) > 2 * len(stem) + 10_000 for k in self.keys[i]):  # most keys have no row any more
+        if any(worth_clearing(len(k.table), len(stem)) for k in self.keys[i]):  # most keys have no row any more
             self.keys[i] = [StemKey(k.exprs, k.with_query) for k in self.keys[i]]
             stem.renumber(partial(_slots, self.keys[i], step.functions))
 

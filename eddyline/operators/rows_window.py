@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.sql.bound import Expr
@@ -82,14 +83,12 @@ class RowsWindow(Operator):
 
     def _let_go(self, step: Step) -> None:
         """Drops tuples that are in no window any more."""
-        if len(self.rows) < 1000:
-            return
         kept = np.zeros(len(self.rows), np.bool_)
         kept[self.shown :] = True
         for n, since, _ in self._windows(step):
             seen = np.nonzero(self.rows.first[: self.shown] >= since)[0]
             kept[seen[-n:]] = True
-        if 2 * np.count_nonzero(kept) < len(kept):
+        if worth_clearing(len(kept), np.count_nonzero(kept)):
             self.shown = int(np.count_nonzero(kept[: self.shown]))
             self.rows = self.rows.take(kept).spread()
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, match_brackets, spread
+from eddyline.index.upkeep import worth_clearing
 from eddyline.state.delta import Delta, Ints, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
@@ -25,7 +26,7 @@ NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 @dataclass(slots=True)
 class Segment:
-    """Rows with their slots under each key, and per key the order that sorts them; `born` are the ends they came with."""
+    """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends."""
 
     rows: Delta
     born: Ints
@@ -187,7 +188,7 @@ class Stem:
                 merged, born, slots = merged.take(live).spread(), born[live], [s[live] for s in slots]
             if len(merged):
                 self.segments.append(_segment(merged, born, slots))
-        if self.identity is not None and len(self.identity.table) > 2 * len(self) + 1000:
+        if self.identity is not None and worth_clearing(len(self.identity.table), len(self)):
             self._renew_identity()
 
     def _renew_identity(self) -> None:

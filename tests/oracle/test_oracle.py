@@ -1,6 +1,6 @@
 """Every class of query against the reference: random queries, inputs, cuts, registration and drop times, restores.
 
-A seed names a scenario; a failing one is printed with the whole scenario and goes into `SEEDS`, where it stays.
+A seed names a scenario; a failing one is printed with the whole scenario, which becomes a case in `test_found.py`.
 `EDDYLINE_NIGHTLY=1` runs more than 20,000 (query, input) cases.
 """
 
@@ -13,13 +13,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from eddyline.families import names
+from eddyline.index import upkeep
+from eddyline.local import connection
+from eddyline.operators import access, join
 from tests.oracle import queries
 from tests.oracle.scenario import check, scenario
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 SCENARIOS = 700 if NIGHTLY else 12
 KINDS = [*queries.CLASSES, "mixed", "families", "clock max"]
-SEEDS: dict[str, list[int]] = {"group by": [1, 12], "nested": [8]}  # seeds that once failed
 
 
 def play(kind: str, seed: int) -> int:
@@ -57,9 +60,20 @@ def test_engine_equals_reference(kind: str) -> None:
     assert compared >= SCENARIOS
 
 
-@pytest.mark.parametrize(("kind", "seed"), [(k, s) for k, seeds in SEEDS.items() for s in seeds])
-def test_seed_that_once_failed_holds(kind: str, seed: int) -> None:
-    play(kind, seed)
+@pytest.fixture
+def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clearing away, splitting into portions and letting go happen all the time instead of rarely."""
+    monkeypatch.setattr(upkeep, "SPARE", 0)
+    monkeypatch.setattr(access, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(join, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(connection, "LET_GO_EVERY", 1)
+    monkeypatch.setattr(names, "RECENT", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_upkeep_changes_no_answer(kind: str, tidy: None) -> None:
+    for seed in range(60 if NIGHTLY else 5):
+        play(kind, 1_000_000 + seed)
 
 
 @pytest.mark.parametrize("kind", ["filter", "join", "group by", "count window"])

@@ -1,0 +1,62 @@
+"""Cases that random scenarios once found, reduced to what matters and kept."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.oracle.scenario import Scenario, at, check
+
+
+def row(stream: str, seconds: float, a: int | None = 1, b: int = 1, c: float = 3.0, n: str = "a") -> tuple[object, ...]:
+    return "row", stream, (a, b, c, n, True, at(seconds))
+
+
+FOUND = {
+    "a group whose first tuple is ahead of the clock appears when the clock reaches it": (
+        {"r": 0, "s": 3},
+        [
+            ("register", "q", "SELECT s.a, SUM(s.b) AS v FROM s [RANGE 3 SECONDS] GROUP BY s.a"),
+            row("s", 6.5),
+            row("s", 8),
+            ("advance", at(28)),
+        ],
+    ),
+    "an unbounded group has a row without end": (
+        {"r": 0, "s": 1},
+        [
+            ("register", "q", "SELECT s.n, AVG(s.a) AS v, COUNT(*) AS k FROM s GROUP BY s.n"),
+            row("s", 1),
+            row("s", 3),
+            row("s", 9, a=2),
+            ("advance", at(10)),
+        ],
+    ),
+    "a table changes before any stream has a clock": (
+        {"r": 0, "s": 0},
+        [
+            ("table", "t", [(1, 1, "a"), (2, 2, "b")], []),
+            ("register", "q", "SELECT MIN(id) AS m FROM t WHERE a BETWEEN 0 AND 2"),
+            ("table", "t", [], [(1, 1, "a")]),
+            ("table", "t", [(0, 1, "a")], [(2, 2, "b")]),
+        ],
+    ),
+    "the extreme of a group of NULLs ends with the group": (
+        {"r": 0, "s": 0},
+        [
+            ("register", "q", "SELECT s.n, MAX(s.a) AS m FROM s [RANGE 2 SECONDS] GROUP BY s.n"),
+            row("s", 1, a=None),
+            row("s", 2, a=None),
+            row("s", 2, a=None, n="b"),
+            ("advance", at(9)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", FOUND)
+def test_found(claim: str) -> None:
+    delays, events = FOUND[claim]
+    for seed in range(4):
+        check(Random(seed), Scenario(delays, list(events)), snapshots=1.0, restores=0.2)
