@@ -114,7 +114,8 @@ def fitted(value: Any, to: pa.DataType) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     unlike = (to == t.DATE and isinstance(value, datetime)) or (t.is_numeric(to) and isinstance(value, bool))
-    if unlike or not isinstance(value, _PYTHON[to]):
+    nat = isinstance(value, datetime) and value != value  # pandas counts it among the datetimes
+    if unlike or nat or not isinstance(value, _PYTHON[to]):
         raise TypeError(f"{value!r} is not a value of {t.name_of(to)}")
     if isinstance(value, str):
         value.encode()  # a lone surrogate has no UTF-8

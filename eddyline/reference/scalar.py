@@ -7,10 +7,13 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, localcontext
+from fractions import Fraction
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
@@ -50,9 +53,25 @@ def _call(call: Call, args: list[Any], udfs: Udfs) -> Any:
 
 def _udf(function: Callable[..., Any], args: list[Any], type: pa.DataType) -> Any:
     try:
-        return fit(native(function(*args), type), type)
+        return _returned(function(*args), type)
     except Exception:
         return None
+
+
+def _returned(value: Any, type: pa.DataType) -> Any:
+    """What a user's function gave, if it is a value of the type: 1 is no BOOLEAN and True is no INT."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    kinds: tuple[Any, ...] = (int,) if t.is_integer(type) else (int, float) if t.is_float(type) else ()
+    kinds += {t.BOOLEAN: (bool,), t.STRING: (str,), t.DATE: (date,)}.get(type, ())
+    kinds += {t.TIMESTAMP: (datetime,), t.INTERVAL: (timedelta,)}.get(type, ())
+    if not isinstance(value, kinds) or (isinstance(value, bool) and type != t.BOOLEAN):
+        return None
+    if type == t.TIMESTAMP and value != value:  # NaT
+        return None
+    if type == t.STRING:
+        value.encode()  # raises if it has no UTF-8
+    return None if type == t.DATE and isinstance(value, datetime) else fit(native(value, type), type)
 
 
 # Functions that may have a value though an argument is NULL.
@@ -168,7 +187,7 @@ def _cast(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
     if target == t.STRING:
         return _text(value, source)
     if source == t.STRING:
-        return _parse(value.strip(" \t\r\n"), target)
+        return _parse(value, target)
     if target == t.BOOLEAN:
         return value != 0
     if t.is_integer(target):
@@ -191,16 +210,24 @@ def _text(value: Any, source: pa.DataType) -> str:
 
 
 def _number_text(number: float, source: pa.DataType) -> str:
-    """As Spark prints it: the fewest digits that give the number back, with an exponent when far from one."""
+    """The decimal number of fewest digits (two or more) that gives this one back; of several, the nearest,
+    and of two as near, the even one."""
     if is_nan(number) or math.isinf(number) or number == 0:
         return str(number).replace("nan", "NaN").replace("inf", "Infinity")
     same = single if source == t.FLOAT else float
-    shortest = next(s for s in (f"{number:.{n}e}" for n in range(17)) if same(float(s)) == number)
-    mantissa, exponent = shortest.split("e")
-    if -3 <= int(exponent) < 7:
-        plain = f"{Decimal(shortest):f}"
-        return plain if "." in plain else plain + ".0"
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+    exact = Decimal(number)
+    for digits in range(2, 18):
+        around = [Context(prec=digits, rounding=r).plus(exact) for r in (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING)]
+        found = [d for d in around if same(float(d)) == number]
+        if found:
+            break
+    shortest = min(found, key=lambda d: abs(Fraction(d) - Fraction(exact)))
+    exponent = shortest.adjusted()
+    if -3 <= exponent < 7:
+        whole, _, decimals = f"{shortest:f}".partition(".")
+        return f"{whole}.{decimals.rstrip('0') or '0'}"
+    whole, _, decimals = f"{shortest:e}".partition("e")[0].partition(".")
+    return f"{whole}.{decimals.rstrip('0') or '0'}E{exponent}"
 
 
 def _interval_text(amount: int) -> str:
@@ -211,28 +238,77 @@ def _interval_text(amount: int) -> str:
     return f"INTERVAL '{sign}{days} {clock}' DAY TO SECOND"
 
 
-_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|infinity)|nan"
-_MOMENT = r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?"
+_BLANK = "".join(chr(c) for c in range(33))
+_NUMBER = r"([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)[df]?"
 
 
-def _parse(text: str, target: pa.DataType) -> Any:
+def _parse(given: str, target: pa.DataType) -> Any:
     """The value that the text writes, or None."""
-    lowered = text.lower()
-    if target == t.BOOLEAN:
-        true, false = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-        return True if lowered in true else False if lowered in false else None
-    if t.is_integer(target):
-        return fit(int(text), target) if re.fullmatch(r"[+-]?\d+", text, re.ASCII) else None
-    if t.is_float(target):
-        return fit(float(text), target) if re.fullmatch(_NUMBER, lowered, re.ASCII) else None
-    found = re.fullmatch(_MOMENT, text, re.ASCII)
-    if found is None or target == t.INTERVAL:
-        return None
-    year, month, day, *clock = found.groups()
-    hour, minute, second, fraction = clock
+    text = given.strip(_BLANK + "\x7f")
     try:
-        on = date(int(year), int(month), int(day))
-        at = time(int(hour or 0), int(minute or 0), int(second or 0), int((fraction or "").ljust(6, "0")))
-    except ValueError:
+        if target == t.BOOLEAN:
+            true, false = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
+            return True if text.lower() in true else False if text.lower() in false else None
+        if t.is_integer(target):
+            return fit(int(text), target) if re.fullmatch(r"[+-]?\d+", text, re.ASCII) else None
+        if t.is_float(target):
+            return fit(_parse_float(given.strip(_BLANK)), target)
+        return None if target == t.INTERVAL else _parse_moment(text, target)
+    except (ValueError, OverflowError, LookupError, OSError):  # no such day, zone, …
         return None
-    return on if target == t.DATE else datetime.combine(on, at)
+
+
+def _parse_float(text: str) -> float | None:
+    found = re.fullmatch(_NUMBER, text, re.ASCII | re.IGNORECASE)
+    if found:
+        return float(found.group(1))
+    known = re.fullmatch(r"[+-]?(inf|infinity)|nan", text, re.ASCII | re.IGNORECASE)
+    return float(text) if known or text in ("+NaN", "-NaN") else None
+
+
+def _parse_moment(text: str, target: pa.DataType) -> date | datetime | None:
+    """A day, cut from its clock by the first space or T; a day that goes with a clock must be a whole one."""
+    day_text, gap, clock = re.fullmatch(r"([^ T]*)([ T]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    parts = day_text.removeprefix("+").split("-")
+    longest_year = 7 if target == t.DATE else 6
+    if len(parts) > 3 or (gap and len(parts) < 3) or not 4 <= len(parts[0]) <= longest_year:
+        return None
+    if not all(map(_digits, parts)) or any(len(p) > 2 for p in parts[1:]):
+        return None
+    year, month, day = map(int, [*parts, "1", "1"][:3])
+    if target == t.DATE or not gap:
+        return date(year, month, day) if target == t.DATE else datetime(year, month, day)
+    found = re.fullmatch(r"(\d\d?)(:\d\d?)?(:\d\d?)?(?:(\.\d*)?(\D.*)?)?", clock, re.ASCII | re.DOTALL)
+    if found is None:
+        return None
+    hour, minute, second, fraction, zone = (part or "" for part in found.groups())
+    if (fraction or zone) and not second:
+        return None
+    at = time(int(hour), int(minute[1:] or 0), int(second[1:] or 0), int(fraction[1:7].ljust(6, "0")))
+    moment = datetime.combine(date(year, month, day), at)
+    offset = _offset(zone.strip(_BLANK), moment) if zone else timedelta(0)
+    return None if offset is None else moment - offset
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _offset(zone: str, moment: datetime) -> timedelta | None:
+    """How far the clocks of the zone were ahead of UTC when they showed `moment`."""
+    if zone == "Z":
+        return timedelta(0)
+    if re.fullmatch(r"[A-Z][A-Za-z_]*/[\w+/-]+", zone, re.ASCII):
+        return moment.replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    amount = re.sub("^(UTC|GMT|UT)", "", zone)
+    if amount == "":
+        return timedelta(0)
+    forms = r"\d\d?|\d\d?:\d\d?|\d\d?:\d\d:\d\d|\d\d\d\d|\d\d\d\d\d\d"
+    if amount[0] not in "+-" or not re.fullmatch(forms, amount[1:], re.ASCII):
+        return None
+    pieces = amount[1:].split(":") if ":" in amount else re.findall("..?", amount[1:])
+    hours, minutes, seconds = map(int, [*pieces, "0", "0"][:3])
+    length = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    if max(minutes, seconds) > 59 or length > timedelta(hours=18):
+        return None
+    return length if amount[0] == "+" else -length

@@ -21,8 +21,25 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     floor ceil      DOUBLE to BIGINT; NULL if out of range or not a number
     round           DOUBLE (half away from zero) to DOUBLE, with a constant number of digits
     sqrt            DOUBLE; NaN below zero
-    cast            to the type of the call; NULL where the value has no such form; DOUBLE to integer drops the
-                    fraction; string to number, boolean, date or timestamp ignores spaces around
+    cast            to the type of the call; NULL where the value has no such form, as Spark's TRY_CAST; DOUBLE to
+                    integer drops the fraction. Text is read and printed as Spark does it (pinned in
+                    `tests/sql/test_casts.py`), with ASCII spaces and control characters around it ignored:
+                    BOOLEAN     t true y yes 1, f false n no 0, in any case
+                    integers    a sign and ASCII digits, in range; no fraction, exponent or underscore
+                    DOUBLE      also with fraction, exponent and a d or f at the end; [+-]inf[inity] and nan in any
+                                case; printed with the fewest digits (two at least) that give the number back: 1.0,
+                                with an exponent from ten millions on and below a thousandth (1.0E7, 1.0E-4), NaN,
+                                -Infinity
+                    DATE        yyyy[-[m]m[-[d]d]]; after a whole date, a space or T and anything
+                    TIMESTAMP   a date, then [h]h[:[m]m[:[s]s[.fraction]]] after a space or T; after the seconds a
+                                zone: Z UTC GMT UT, an offset of up to 18 hours from these (+2, +02:00, UTC+0200) or
+                                Area/City; the moment is converted to UTC, decimals after the sixth are dropped;
+                                printed without the zeros at the end of its fraction
+                    INTERVAL    no text is one; printed as INTERVAL '-1 02:03:04.5' DAY TO SECOND
+                    Unlike Spark: nothing outside the years 1 to 9999, no clock without a date (it would be today's),
+                    no hexadecimal numbers and no names of zones without a slash (CET, PST)
+    udf:name        a function of the user's; NULL, and an error is counted, if it raises or returns something that is
+                    not of its type: no conversions but of int to FLOAT and DOUBLE and of a time with a zone to UTC
     interval        a number (BIGINT or DOUBLE) times a constant unit in microseconds, an INTERVAL
 """
 
