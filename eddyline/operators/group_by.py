@@ -1,7 +1,7 @@
 """GROUP BY: the aggregates of each group of each query, as they change when rows begin and end.
 
-Results wait for the clock. Sums follow from counters and the events due (`index/accumulate.py`), extremes from painting
-the rows that can still matter (`index/extremes.py`). A group's row is sent with the end it is known to have: the next
+Results wait for the clock. Sums follow from counters and the events due (`index/accumulate.py`), extremes from the rows
+that can still matter (`extremes.py`). A group's row is sent with the end it is known to have: the next
 instant at which one of its sums can change, or its extremes must; a row that still holds then is sent again, one
 that changes earlier is taken back.
 """
@@ -9,27 +9,25 @@ that changes earlier is taken back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.index.accumulate import accumulate
-from eddyline.index.extremes import paint
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.upkeep import worth_clearing
-from eddyline.index.versions import NONE, holds_until, send_versions
+from eddyline.index.versions import NONE, send_versions
 from eddyline.operators.aggregates import contributions, layout, values
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.extremes import Extremes
 from eddyline.operators.slots import Slots, grown
 from eddyline.sql.bound import Aggregate, Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays, query_of
-from eddyline.state.stem import Stem
 from eddyline.state.timeline import Events, Timeline, join_events
 
 Mask = npt.NDArray[np.bool_]
@@ -68,12 +66,12 @@ class GroupBy(Operator):
         self.out_row: Ints = np.empty(0, np.int64)
         self.out_values: list[pa.Array] = [pa.array([], a.type) for a in aggregates]
         self.out_height = 0
-        # One module per MIN or MAX holds the rows that can still be its extreme.
-        self.extreme_at = [i for i, a in enumerate(aggregates) if a.function in ("min", "max")]
-        self.sums = len(self.extreme_at) < len(aggregates) or not aggregates
-        self.stems = [
-            Stem([aggregates[i].type], 1, attached=True, takes_back=child.takes_back) for i in self.extreme_at
-        ]
+        self.extremes = {
+            i: Extremes(a.function, a.type, takes_back=child.takes_back)
+            for i, a in enumerate(aggregates)
+            if a.function == "min" or a.function == "max"
+        }
+        self.sums = len(self.extremes) < len(aggregates) or not aggregates
 
     def pull(self, step: Step) -> Delta:
         delta = self.children[0].pull(step).spread()
@@ -110,13 +108,8 @@ class GroupBy(Operator):
         ]
         slot = self.slots.of(query, keys)
         self._grow()
-        for stem, i in zip(self.stems, self.extreme_at, strict=True):
-            column = arguments[i]
-            assert column is not None
-            present = column.is_valid().to_numpy(zero_copy_only=False)
-            if present.any():
-                rows = replace(delta, columns=(column,), query=slot).take(present).spread()
-                stem.insert(rows, [slot[present]], step.before)
+        for i, extremes in self.extremes.items():
+            extremes.insert(slot, delta, arguments[i], step.before)
         ints, floats = contributions(self.layout, arguments, n)
         ints *= delta.sign[:, None]
         floats *= delta.sign[:, None]
@@ -159,14 +152,14 @@ class GroupBy(Operator):
         slot, time = events.slot[at], events.time[at]
         last = np.append(slot[1:] != slot[:-1], True)[: len(slot)]
         until = np.full(len(slot), MAX, np.int64)
-        extremes = []
-        for stem, i in zip(self.stems, self.extreme_at, strict=True):
-            column, ends = self._extremes(stem, self.aggregates[i].function, slot, time, last)
-            extremes.append(column)
+        found = []
+        for extremes in self.extremes.values():
+            column, ends = extremes.at(slot, time, last, self._last_known)
+            found.append(column)
             until = np.minimum(until, ends)
         if self.sums:
             until[last] = np.minimum(until[last], self._last_known(slot[last]))
-        columns = values(self.layout, ints, floats, extremes)
+        columns = values(self.layout, ints, floats, found)
         exists = ints[:, 0] > 0 if self.keys else np.ones(len(slot), np.bool_)
         return History(slot, time, exists, columns, last, until)
 
@@ -174,77 +167,6 @@ class GroupBy(Operator):
         """The instant before the next event of each group."""
         soonest = self.timeline.next_time(groups)
         return np.where(soonest < MAX, soonest - 1, MAX)
-
-    def _extremes(self, stem: Stem, function: str, slot: Ints, time: Ints, last: Mask) -> tuple[pa.Array, Ints]:
-        """MIN or MAX at each entry, and for the latest ones until when it holds."""
-        groups = slot[last]
-        found = []
-        sizes = []
-        for segment, _, rows in stem.probe(0, groups):
-            found.append(segment.rows.take(rows).spread())
-            sizes.append((segment, rows))
-        entries = concat(found, stem.types, attached=True)
-        ends = np.full(len(slot), MAX, np.int64)
-        if not len(entries):
-            ends[last] = self._last_known(groups)
-            return pa.nulls(len(slot), stem.types[0]), ends
-        column = entries.columns[0]
-        rank = _dense_rank(column, function)
-        group = np.searchsorted(groups, query_of(entries))
-        best_first = np.lexsort((-entries.exp, rank, group))
-        # The instants that matter: those of the entries, and later ones at which a row begins or ends.
-        final = time[last][group]
-        later = np.concatenate([entries.ts, np.where(entries.exp < MAX, entries.exp + 1, entries.ts)])
-        later_group = np.concatenate([group, group])
-        ahead = later > np.concatenate([final, final])
-        all_group = np.concatenate([np.searchsorted(groups, slot), later_group[ahead]])
-        all_time = np.concatenate([time, later[ahead]])
-        order = np.lexsort((all_time, all_group))
-        instant_at = np.searchsorted(all_group[order], np.arange(len(groups) + 1))
-        winner = paint(instant_at, all_time[order], group[best_first], entries.ts[best_first], entries.exp[best_first])
-        winner = np.where(winner >= 0, best_first[winner], -1)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        of_entry = winner[place[: len(slot)]]
-        result = column.take(pa.array(np.where(of_entry >= 0, of_entry, 0), mask=of_entry < 0))
-        # Until when: walk on from the latest entry while the value stays the same.
-        value = np.where(winner >= 0, rank[winner], -1)
-        at = place[: len(slot)][last]
-        stop = instant_at[np.searchsorted(groups, slot[last]) + 1]
-        until = holds_until(value, all_time[order], at, stop)
-        # A group whose values are all NULL ends when its last row does, which may be any next event.
-        ends[last] = np.where(value[at] < 0, self._last_known(groups), until)
-        if not self.children[0].takes_back:
-            self._prune(stem, sizes, found, winner, all_time[order], all_group[order], time[last])
-        return result, ends
-
-    def _prune(
-        self,
-        stem: Stem,
-        probed: Sequence[tuple[object, Ints]],
-        found: Sequence[Delta],
-        winner: Ints,
-        times: Ints,
-        group: Ints,
-        final: Ints,
-    ) -> None:
-        """Drops rows that are not the extreme at any instant from the clock on: others outlast or beat them."""
-        wins = winner[(winner >= 0) & (times >= final[group])]
-        useful = np.zeros(sum(len(f) for f in found), np.bool_)
-        useful[wins] = True
-        if useful.mean() > 0.5:
-            return
-        dropped = {}
-        start = 0
-        for (segment, rows), f in zip(probed, found, strict=True):
-            dropped[id(segment)] = rows[~useful[start : start + len(f)]]
-            start += len(f)
-        masks = []
-        for segment in stem.segments:
-            keep = np.ones(len(segment), np.bool_)
-            keep[dropped.get(id(segment), np.empty(0, np.int64))] = False
-            masks.append(keep)
-        stem.keep(masks)
 
     # what is sent
 
@@ -337,15 +259,17 @@ class GroupBy(Operator):
         self.timeline.keep(mapping)
         self.totals, self.high, self.low = self.totals[:n][used], self.high[:n][used], self.low[:n][used]
         self.wake, self.out_end, self.out_row = self.wake[:n][used], self.out_end[:n][used], self.out_row[:n][used]
-        for stem in self.stems:
-            stem.move(mapping)
+        for extremes in self.extremes.values():
+            extremes.stem.move(mapping)
         self._grow()
 
     def forget(self, queries: Ints) -> None:
         self._keep(~np.isin(self.slots.query, queries))
 
     def size(self) -> int:
-        return len(self.slots) + sum(len(r) for r in self.timeline.runs) + sum(len(s) for s in self.stems)
+        return (
+            len(self.slots) + sum(len(r) for r in self.timeline.runs) + sum(len(e.stem) for e in self.extremes.values())
+        )
 
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)
@@ -357,7 +281,7 @@ class GroupBy(Operator):
         tables["out"] = pa.table(
             {"row": np.arange(self.out_height)} | {f"v{i}": v for i, v in enumerate(self.out_values)}
         )
-        return tables | {f"extreme{i}": s.save() for i, s in enumerate(self.stems)}
+        return tables | {f"extreme{i}": e.stem.save() for i, e in self.extremes.items()}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.slots.load(saved["slots"])
@@ -377,13 +301,5 @@ class GroupBy(Operator):
             self.high[:n, i], self.low[:n, i] = column(f"high{i}"), column(f"low{i}")
         self.out_height = saved["out"].num_rows
         self.out_values = [saved["out"].column(f"v{i}").combine_chunks() for i in range(len(self.aggregates))]
-        for i, stem in enumerate(self.stems):
-            stem.load(saved[f"extreme{i}"], lambda rows: [query_of(rows)])
-
-
-def _dense_rank(column: pa.Array, function: str) -> Ints:
-    """1, 2, … from the best value on, equal values alike; NaN is above all numbers."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    rank = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
-    return rank if function == "min" else rank.max(initial=0) + 1 - rank
+        for i, extremes in self.extremes.items():
+            extremes.stem.load(saved[f"extreme{i}"], lambda rows: [query_of(rows)])

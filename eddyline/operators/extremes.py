@@ -1,0 +1,96 @@
+"""One MIN or MAX of a grouping: the rows that can be the extreme of their group now or later.
+
+Rows are kept in a module by group. At a set of instants the extremes follow by painting (`index/extremes.py`), which
+also tells until when each will hold. Where rows are never taken back, those that win at no coming instant are dropped,
+so that what stays is the skyline of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.index.extremes import paint
+from eddyline.index.versions import holds_until
+from eddyline.state.delta import MAX, Delta, Ints, concat, query_of
+from eddyline.state.stem import Segment, Stem
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Extremes:
+    def __init__(self, function: Literal["min", "max"], type_: pa.DataType, *, takes_back: bool) -> None:
+        self.function = function
+        self.takes_back = takes_back
+        self.stem = Stem([type_], 1, attached=True, takes_back=takes_back)
+
+    def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
+        """Takes in the rows of groups; NULLs are never an extreme."""
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        if present.any():
+            own = replace(rows, columns=(column,), query=slot).take(present).spread()
+            self.stem.insert(own, [slot[present]], clock)
+
+    def at(self, slot: Ints, time: Ints, last: Mask, last_known: Callable[[Ints], Ints]) -> tuple[pa.Array, Ints]:
+        """The extreme of each (slot, time), in that order, and for the last of each slot until when it holds.
+
+        `last_known` gives the instant before the next event of a slot: a group of NULLs may end at any event.
+        """
+        groups = slot[last]
+        probed = [(segment, rows) for segment, _, rows in self.stem.probe(0, groups)]
+        found = concat([s.rows.take(r).spread() for s, r in probed], self.stem.types, attached=True)
+        ends = np.full(len(slot), MAX, np.int64)
+        if not len(found):
+            ends[last] = last_known(groups)
+            return pa.nulls(len(slot), self.stem.types[0]), ends
+        rank = self._rank(found.columns[0])
+        group = np.searchsorted(groups, query_of(found))
+        asked = np.searchsorted(groups, slot)
+        # The instants that matter: those asked for, and the later ones at which a row begins or ends.
+        begins_or_ends = np.concatenate([found.ts, np.where(found.exp < MAX, found.exp + 1, found.ts)])
+        twice = np.concatenate([group, group])
+        ahead = begins_or_ends > time[last][twice]
+        of_group = np.concatenate([asked, twice[ahead]])
+        instant = np.concatenate([time, begins_or_ends[ahead]])
+        order = np.lexsort((instant, of_group))
+        of_group, instant = of_group[order], instant[order]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        place = place[: len(slot)]
+        instant_at = np.searchsorted(of_group, np.arange(len(groups) + 1))
+        best_first = np.lexsort((-found.exp, rank, group))
+        painted = paint(instant_at, instant, group[best_first], found.ts[best_first], found.exp[best_first])
+        winner = np.where(painted >= 0, best_first[painted], -1)
+        value = np.where(winner >= 0, rank[winner], -1)
+        until = holds_until(value, instant, place[last], instant_at[1:])
+        ends[last] = np.where(value[place[last]] < 0, last_known(groups), until)
+        if not self.takes_back:
+            coming = instant >= time[last][of_group]
+            self._drop_losers(probed, winner[(winner >= 0) & coming], len(found))
+        chosen = winner[place]
+        return found.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
+
+    def _rank(self, column: pa.Array) -> Ints:
+        """1, 2, … from the best value on, equal values alike; NaN is above all numbers."""
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        rank = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
+        return rank if self.function == "min" else rank.max(initial=0) + 1 - rank
+
+    def _drop_losers(self, probed: list[tuple[Segment, Ints]], winners: Ints, n: int) -> None:
+        useful = np.zeros(n, np.bool_)
+        useful[winners] = True
+        if 2 * np.count_nonzero(useful) > n:
+            return
+        masks = {id(s): np.ones(len(s), np.bool_) for s in self.stem.segments}
+        start = 0
+        for segment, rows in probed:
+            masks[id(segment)][rows] = useful[start : start + len(rows)]
+            start += len(rows)
+        self.stem.keep(list(masks.values()))
