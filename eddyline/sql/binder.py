@@ -382,7 +382,7 @@ class _Grouping:
             self.inner.loose(tree)  # a name that does not exist is the first thing to say
             fail(
                 tree,
-                f"{tree.sql()} is neither a group key nor inside an aggregate.",
+                f"{tree.name!r} is neither a group key nor inside an aggregate.",
                 "Add it to GROUP BY, or aggregate it.",
             )
         return None

@@ -396,7 +396,7 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
         follows = after.token_type if after is not None else None
         if follows in _NEVER_AFTER.get(token.token_type, ()):
             text = "the end of the statement" if after is None else repr(after.text)
-            fail(f"Nothing stands between {token.text!r} and {text}.", (token.start, token.end + 1))
+            fail(f"Expected something else after {token.text!r} than {text}.", (token.start, token.end + 1))
     try:
         trees = DIALECT.parser().parse(tokens, c.sql)
     except SqlglotParseError as e:
