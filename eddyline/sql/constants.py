@@ -71,7 +71,7 @@ def convert(value: Any, to: pa.DataType, source: pa.DataType | None = None) -> A
         raise BindError(f"{value!r} cannot be read as {t.name_of(to)}.", hint=_EXAMPLES.get(to)) from None
 
 
-# Text to values, as Spark reads it; a ValueError, or a KeyError for an unknown word or zone, if it is no such value.
+# Text to values, as Spark reads it; a ValueError or an OverflowError if it is no such value.
 
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -96,9 +96,10 @@ def read_float(text: str) -> float:
     found = _NUMBER.fullmatch(text := text.strip(_BLANK[:-1]))
     if found is not None:
         return float(found[1])
-    if text in ("+NaN", "-NaN"):
-        return math.nan
-    return _NO_NUMBER[text.lower()]
+    special = math.nan if text in ("+NaN", "-NaN") else _NO_NUMBER.get(text.lower())
+    if special is None:
+        raise ValueError(text)
+    return special
 
 
 def read_integer(text: str) -> int:
@@ -138,7 +139,7 @@ def _in_utc(moment: datetime, zone: str) -> datetime:
             raise ValueError(zone)
         try:
             return moment.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
-        except OSError:  # the name of a directory of zones
+        except (KeyError, OSError):  # no zone, or the name of a directory of zones
             raise ValueError(zone) from None
     hours, minutes, seconds = (int(a or b or 0) for a, b in zip(found.groups()[1:4], found.groups()[4:], strict=True))
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)

@@ -16,7 +16,7 @@ from eddyline.errors import BindError
 from eddyline.operators.evaluate import evaluate
 from eddyline.reference.scalar import value as reference
 from eddyline.sql.bound import Call, Column, Constant
-from eddyline.sql.constants import convert, number
+from eddyline.sql.constants import convert, number, parse_timestamp
 
 NAN, INF = math.nan, math.inf
 DAY, NOON = date(2026, 1, 31), datetime(2026, 1, 31, 12, 30)
@@ -221,6 +221,12 @@ def test_a_text_that_only_spark_reads_is_null(target: pa.DataType, text: str) ->
 def test_a_number_in_a_query_is_ascii_without_underscores(text: str) -> None:
     with pytest.raises(ValueError):
         number(text)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "America/Argentina", "X/" + "y" * 500, "+25", "PST"])
+def test_a_time_in_no_zone_is_a_value_error_to_whoever_reads_rows(zone: str) -> None:
+    with pytest.raises(ValueError):
+        parse_timestamp(f"2026-01-31 12:30:00 {zone}")
 
 
 ODD_TEXTS = st.text("0123456789+-._eE \u0663:TZinfaINFtruedf/", max_size=12) | st.builds(
