@@ -1,0 +1,127 @@
+"""The command line: what `eddyline …` does. Each command parses its options here and is implemented elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import eddyline
+
+app = typer.Typer(
+    help="Very many standing SQL queries over streams, run as one pipeline.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"eddyline {eddyline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def sql(
+    script: Annotated[
+        Path | None, typer.Argument(help="A file of statements to run.", exists=True, dir_okay=False, readable=True)
+    ] = None,
+    execute: Annotated[
+        list[str] | None, typer.Option("-e", "--execute", metavar="SQL", help="Statements to run; may be repeated.")
+    ] = None,
+    open_: Annotated[
+        Path | None, typer.Option("--open", metavar="DIR", help="Go on from what .save wrote to this directory.")
+    ] = None,
+    clock: Annotated[
+        Literal["min", "max"] | None,
+        typer.Option(help="Which stream of a query leads its time: the slowest (min) or the fastest (max)."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of a result to show; 0 shows all.")] = 40,
+) -> None:
+    """An in-process SQL shell; runs a script, -e, or what is piped in, and otherwise asks."""
+    from eddyline.shell.printing import Printer
+    from eddyline.shell.prompt import interact
+    from eddyline.shell.session import Session
+
+    asks = script is None and not execute and sys.stdin.isatty() and sys.stdout.isatty()
+    printer = Printer.terminal(limit) if asks else Printer.plain(limit)
+    try:
+        session = Session(eddyline.connect(open_, clock=clock), printer)
+    except eddyline.Error as e:
+        printer.error(e)
+        raise typer.Exit(1) from None
+    if asks:
+        interact(session, f"Eddyline {eddyline.__version__}")
+        return
+    if script is not None:
+        with script.open(encoding="utf-8") as lines:
+            finish(session.run_script(lines, script.name))
+    for text in execute or []:
+        finish(session.run_script(text.splitlines(keepends=True), "-e"))
+    if script is None and not execute:
+        finish(session.run_script(sys.stdin, "the input"))
+
+
+def finish(went_well: bool) -> None:
+    if not went_well:
+        raise typer.Exit(1)
+
+
+@app.command()
+def doctor() -> None:
+    """Checks what this machine offers, and says how to mend what is missing."""
+    from eddyline.doctor import report
+
+    findings = report()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
+    for name in ("what", "found", "status", "remedy"):
+        table.add_column(name, overflow="fold")
+    for f in findings:
+        style = "green" if f.status == "ok" else "bold red"
+        table.add_row(Text(f.name), Text(f.found), Text(f.status, style), Text(f.remedy))
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=1000)
+    console.print(table)
+    bad = [f.name for f in findings if f.status != "ok"]
+    if bad:
+        console.print(f"\nTo mend: {', '.join(bad)}.", style="bold red")
+        raise typer.Exit(1)
+    console.print("\nAll is there.", style="green")
+
+
+@app.command()
+def demo(
+    queries: Annotated[int, typer.Option(min=10, help="Alerts to register.")] = 100_000,
+    rows: Annotated[int, typer.Option(min=1, help="Rows to push before it ends.")] = 200_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds after which it ends in any case.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same data and the same queries.")] = 1,
+) -> None:
+    """Generated trades and quotes against 100,000 alerts that come and go, with live progress."""
+    from eddyline.demo import show
+
+    show(queries, rows, seconds, seed)
+
+
+if __name__ == "__main__":
+    main()

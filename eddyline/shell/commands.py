@@ -1,0 +1,126 @@
+"""The dot commands of the shell: what SQL has no words for. Each is a short function of the session and its words."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from eddyline.errors import DataError, ParseError, StateError, did_you_mean
+from eddyline.sql.catalog import Stream
+
+if TYPE_CHECKING:
+    from eddyline.shell.session import Session
+
+
+class Quit(Exception):
+    """The user leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    words: tuple[str, ...]  # what its arguments are called
+    help: str
+    run: Callable[..., Any]
+
+
+def run(session: Session, line: str) -> Any:
+    """Runs one dot command; gives what it found, as `execute` does for a statement."""
+    try:
+        name, *words = shlex.split(line)
+    except ValueError:
+        raise ParseError("A quote is not closed.") from None
+    command = COMMANDS.get(name.lower())
+    if command is None:
+        raise ParseError(f"There is no command {name}.", hint=f"{did_you_mean(name, COMMANDS)} .help lists all.")
+    if len(words) != len(command.words):
+        raise ParseError(f"{name} takes {usage(command) or 'nothing more'}.", hint=f"{name}: {command.help}")
+    return command.run(session, *words)
+
+
+def usage(command: Command) -> str:
+    return " ".join(f"<{word}>" for word in command.words)
+
+
+def _help(session: Session) -> None:
+    width = max(len(f"{name} {usage(command)}") for name, command in COMMANDS.items())
+    for name, command in COMMANDS.items():
+        session.printer.line(f"  {f'{name} {usage(command)}':<{width}}  {command.help}")
+    session.printer.line("  A statement ends with a semicolon and may take several lines. Try: SHOW STREAMS;")
+
+
+def _stats(session: Session) -> None:
+    session.printer.stats(session.db.stats())
+
+
+def _load(session: Session, stream: str, file: str) -> Any:
+    return session.db.push(stream, read(session.db.stream(stream), Path(file).expanduser()))
+
+
+def _save(session: Session, directory: str) -> None:
+    try:
+        session.db.save(Path(directory).expanduser())
+    except OSError as e:
+        raise StateError(f"{directory!r} cannot be written: {e.strerror}.") from None
+    session.printer.line(f"Saved to {directory}.")
+
+
+def _quit(_: Session) -> None:
+    raise Quit
+
+
+COMMANDS = {
+    ".help": Command((), "this list", _help),
+    ".load": Command(("stream", "file"), "push the rows of a .csv, .json or .parquet file", _load),
+    ".advance": Command(("time",), "let time pass, as in .advance 2026-01-01T00:00:10", lambda s, at: s.db.advance(at)),
+    ".snapshot": Command(("query",), "the answer of a query as it stands", lambda s, name: s.db.snapshot(name)),
+    ".late": Command(("stream",), "the rows that came too late", lambda s, name: s.db.late(name)),
+    ".stats": Command((), "counters of streams, tables and families", _stats),
+    ".save": Command(("directory",), "write everything; go on with: eddyline sql --open <directory>", _save),
+    ".quit": Command((), "leave, as does Ctrl-D", _quit),
+}
+
+
+# files
+
+
+def read(stream: Stream, path: Path) -> Any:
+    """The rows of a file in the types that the stream declares; columns it does not declare are left to `push`."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(f"{path.name!r} is no file to load.", hint=f"Give one that ends in {', '.join(_READERS)}.")
+    try:
+        return reader(pa.schema([(f.name, f.type) for f in stream.fields]), path)
+    except OSError as e:
+        raise DataError(f"{str(path)!r} cannot be read: {e.strerror or e}.") from None
+    except (pa.ArrowException, ValueError) as e:
+        raise DataError(f"{str(path)!r} cannot be read: {e}", hint="No row was applied.") from None
+
+
+def _read_csv(schema: pa.Schema, path: Path) -> pa.Table:
+    options = pa.csv.ConvertOptions(column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False)
+    return pa.csv.read_csv(path, convert_options=options)
+
+
+def _read_json(schema: pa.Schema, path: Path) -> Any:
+    """One object per line, or one array of objects."""
+    with path.open(encoding="utf-8") as file:
+        if file.read(1) == "[":
+            file.seek(0)
+            return json.load(file)
+    return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=schema))
+
+
+def _read_parquet(_: pa.Schema, path: Path) -> pa.Table:
+    return pa.parquet.read_table(path)
+
+
+_READERS = {".csv": _read_csv, ".json": _read_json, ".parquet": _read_parquet}

@@ -1,0 +1,129 @@
+"""The shell on a terminal: a statement may take several lines, the past is kept, names complete with Tab."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.lexers import PygmentsLexer
+
+from eddyline import types as t
+from eddyline.errors import Error
+from eddyline.local.connection import Connection
+from eddyline.shell.commands import COMMANDS, Quit
+from eddyline.shell.pieces import Piece, is_complete, is_empty
+from eddyline.shell.session import Session
+
+PROMPT = "eddyline> "
+MORE = "     ...> "
+QUERIES = 1000  # names of queries that are offered, of each family
+
+KEYWORDS = tuple(
+    re.findall(
+        r"\w+",
+        """
+        ALL ANALYZE AND AS AVG BETWEEN BY CONTINUOUS COUNT CREATE DELAY DELETE DISTINCT DROP EXCEPT EXISTS EXPLAIN
+        FAMILIES FAMILY FOR FROM FUNCTIONS GROUP HAVING IF IN INSERT INTERSECT INTERVAL INTO IS KEY LIKE MATERIALIZED
+        MAX MIN NON NOT NOW NULL OF ON OPTIONS OR PRIMARY QUERIES QUERY RANGE REFRESH RETROACTIVE ROWS SECONDS SELECT
+        SET SHOW SINK SINKS STREAM STREAMS SUM TABLE TABLES UNION UPDATE USING VALUES VIEW VIEWS WATERMARK WHERE WITH
+        WITHIN
+        """,
+    )
+)
+
+
+def interact(session: Session, title: str) -> None:
+    """Reads and runs until the user leaves. Ctrl-C drops the input, or stops what runs; Ctrl-D leaves."""
+    prompt = new_prompt(session.db, history(os.environ))
+    session.printer.line(title, "bold")
+    session.printer.line("End a statement with a semicolon; .help lists the commands; Ctrl-D leaves.", "dim")
+    while True:
+        try:
+            text = prompt.prompt()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        try:
+            if not is_empty(text):
+                session.run(Piece(text, 1))
+        except Quit:
+            return
+        except Error as e:
+            session.printer.error(e)
+        except KeyboardInterrupt:
+            session.printer.line("Stopped. What ran may have been applied in part.", "bold red")
+        except Exception as e:  # a fault of Eddyline must not take the user's streams with it
+            session.printer.line("".join(traceback.format_exception(e)), "dim")
+            session.printer.line(f"This is a fault in Eddyline: {type(e).__name__}: {e}", "bold red")
+
+
+def new_prompt(db: Connection, past: History) -> PromptSession[str]:
+    return PromptSession(
+        PROMPT,
+        multiline=Condition(lambda: not is_ready(get_app().current_buffer.text)),
+        prompt_continuation=MORE,
+        history=past,
+        lexer=PygmentsLexer.from_filename("shell.sql"),
+        completer=Names(lambda: names(db)),
+        complete_while_typing=False,
+        enable_open_in_editor=True,
+    )
+
+
+def is_ready(text: str) -> bool:
+    """Whether Enter runs the text rather than beginning another line."""
+    return not text.strip() or is_complete(text)
+
+
+def history(environ: Mapping[str, str]) -> History:
+    """What was typed before, in the user's state directory; in memory where that cannot be written."""
+    home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state"
+    path = Path(home) / "eddyline" / "history"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+class Names(Completer):
+    """Completes the word before the cursor: a dot command where a statement begins, otherwise keywords and names."""
+
+    def __init__(self, known: Callable[[], Iterable[str]]) -> None:
+        self._known = known
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        if before.startswith(".") and " " not in before:
+            word, known = before, iter(COMMANDS)
+        else:
+            word, known = document.get_word_before_cursor(), iter([*self._known(), *KEYWORDS])
+        for name in known:
+            if word and name.lower().startswith(word.lower()):
+                text = name.lower() if name in KEYWORDS and word.islower() else name
+                yield Completion(text, start_position=-len(word))
+
+
+def names(db: Connection) -> list[str]:
+    """Everything in the catalog that a statement can name, and the types."""
+    found: dict[str, None] = {}
+    for relation in (*db.catalog.streams, *db.catalog.tables):
+        found.update(dict.fromkeys([relation.name, *(f.name for f in relation.fields)]))
+    for other in (*db.catalog.views, *db.catalog.functions, *db.catalog.sinks):
+        found[other.name] = None
+    for family in db.registry:
+        if family.kind == "declared":
+            found[family.name] = None
+        found.update(dict.fromkeys(family.queries.rows().names.slice(0, QUERIES).to_pylist()))
+    return [*sorted(found), *t.BY_NAME]
