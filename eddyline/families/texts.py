@@ -100,7 +100,7 @@ class Templates:
 
     def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], types: Sequence[pa.DataType]) -> None:
         """Remembers a template after its text took the slow path."""
-        if not all(_fits_int(text) for text in found.literals):
+        if not all(_fits(text, 31) for text in found.literals):
             return  # its size chose a type that a smaller number would not
         where = {place: i for i, place in enumerate(found.places)}
         makers: list[tuple[int, Callable[[str], Any]]] = []
@@ -124,18 +124,17 @@ def _unquoted(make: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _in_range(make: Callable[[str], Any], type_: pa.DataType) -> Callable[[str], Any]:
     """The same, but not for a number that would have made the parameter's type a wider one."""
-    limit = 2 ** (type_.bit_width - 1)
+    limit, bits = 2 ** (type_.bit_width - 1), 63 if type_ == t.BIGINT else 31
 
     def checked(text: str) -> int:
         value = make(text)
-        wider = type_ != t.BIGINT and not _fits_int(text)
-        if wider or not isinstance(value, int) or not -limit <= value < limit:
+        if not _fits(text, bits) or not isinstance(value, int) or not -limit <= value < limit:
             raise ValueError(text)
         return value
 
     return checked
 
 
-def _fits_int(literal: str) -> bool:
-    """Whether a whole number is an INT; what is no whole number does not matter."""
-    return not literal.isdigit() or (len(literal.lstrip("0")) < 11 and int(literal) < 2**31)
+def _fits(literal: str, bits: int) -> bool:
+    """Whether a whole number is below 2^bits; what is no whole number does not matter."""
+    return not literal.isdigit() or (len(literal.lstrip("0")) < 20 and int(literal[-20:]) < 2**bits)

@@ -198,6 +198,8 @@ def test_a_known_template_gives_what_a_connection_gives_that_never_saw_it(texts:
     ("first", "then"),
     [
         ("qty + -5 > 0", "qty + -2147483648 > 0"),
+        ("qty > -5", "qty > -9223372036854775808"),
+        ("price > 5", f"price > 1{'0' * 400}"),
         ("price > 5", "price > ?i"),
         ("price > 5 AND symbol = '?'", "price > ?i AND symbol = '?'"),
         ("symbol = 'a'", "symbol = '\ud800'"),
