@@ -1,7 +1,7 @@
 """Running counters of many slots through events in time order: the kernel behind COUNT, SUM and AVG.
 
 Sums of doubles are kept as an unevaluated pair (high, low), so that a value that is added and later subtracted leaves
-no trace in the digits a double can show.
+no trace in the digits a double can show; and scaled down, so that one beyond all doubles can come back from there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from numba import njit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+SCALE = 2.0**-32  # exact; room for as many of the greatest doubles
 
 
 @njit(cache=True, nogil=True)
@@ -36,7 +38,7 @@ def accumulate(
         for j in range(ints.shape[1]):
             totals[s, j] += ints[i, j]
         for j in range(floats.shape[1]):
-            x, y = high[s, j], floats[i, j]
+            x, y = high[s, j], floats[i, j] * SCALE
             total = x + y
             b = total - x
             error = (x - (total - b)) + (y - b)
@@ -44,15 +46,14 @@ def accumulate(
             high[s, j] = total + rest
             low[s, j] = rest - (high[s, j] - total)
         if i + 1 == n or slot[i + 1] != slot[i] or time[i + 1] != time[i]:
-            if (
-                totals[s, 0] == 0
-            ):  # an empty slot begins again from nothing; within an instant a count of 0 means little
+            # An empty slot begins again from nothing. Within an instant a count of 0 may be passing.
+            if totals[s, 0] == 0:
                 high[s, :] = 0.0
                 low[s, :] = 0.0
             at[g] = i
             for j in range(ints.shape[1]):
                 after_ints[g, j] = totals[s, j]
             for j in range(floats.shape[1]):
-                after_floats[g, j] = high[s, j] + low[s, j]
+                after_floats[g, j] = (high[s, j] + low[s, j]) / SCALE
             g += 1
     return at, after_ints, after_floats

@@ -75,6 +75,13 @@ def test_a_small_value_survives_a_great_one_that_comes_and_goes() -> None:
     assert run([(0, 3, -1, -1e16)], state) == [(0, 3, 1, 0.1)]
 
 
+def test_a_sum_beyond_all_doubles_is_infinite_only_while_it_is() -> None:
+    state = nothing()
+    sums = run([(0, 1, 1, 1e308), (0, 2, 1, 1e308), (0, 3, 1, 5.0), (0, 4, -1, -1e308), (0, 5, -1, -1e308)], state)
+    assert [s[3] for s in sums[:4]] == [1e308, float("inf"), float("inf"), 1e308]
+    assert [s[3] for s in run([(1, 1, 1, -1e308), (1, 1, 1, -1e308), (1, 2, -1, 1e308)], state)] == [-np.inf, -1e308]
+
+
 def test_an_empty_slot_holds_exactly_nothing() -> None:
     state = nothing()
     values = [0.1 * i for i in range(1, 40)]
