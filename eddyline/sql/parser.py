@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -484,9 +485,12 @@ def _lift_windows(c: Cursor, windows: dict[int, WindowText]) -> list[Token]:
 
 
 def _with_place(before: list[Token], token: Token) -> Token:
-    """The number of an interval as a quoted one: the tree keeps the place of a quoted number only."""
+    """The number of an interval as a quoted one: the tree keeps the place of a quoted number only. It is written
+    without an exponent, whose letter sqlglot would take for a unit."""
     if token.token_type == TokenType.NUMBER and before and before[-1].token_type == TokenType.INTERVAL:
-        return Token(TokenType.STRING, token.text, token.line, token.col, token.start, token.end, token.comments)
+        exponent = re.fullmatch(r"[0-9.]+[eE][+-]?0*([0-9]{1,3})", token.text)
+        text = token.text if exponent is None else f"{Decimal(token.text):f}"
+        return Token(TokenType.STRING, text, token.line, token.col, token.start, token.end, token.comments)
     return token
 
 

@@ -741,7 +741,7 @@ QUERIES: dict[str, list[tuple[str, str]]] = {
         ("SELECT INTERVAL '1 2' SECOND FROM trades", ""),
         ("SELECT INTERVAL '1-2' YEAR TO MONTH FROM trades", ""),
         ("SELECT INTERVAL '1 02:03:04' DAY TO SECOND FROM trades", ""),
-        ("SELECT INTERVAL 1e300 SECOND FROM trades", "interval"),
+        ("SELECT INTERVAL 1e300 SECOND FROM trades", "out of range"),
         ("SELECT INTERVAL 300000000 DAYS FROM trades", "out of range"),
         ("SELECT INTERVAL TRUE SECOND FROM trades", "number"),
         ("SELECT INTERVAL NULL SECOND FROM trades", "number"),
@@ -856,7 +856,15 @@ QUERIES: dict[str, list[tuple[str, str]]] = {
 }
 
 # What random mutations and reading of the code have found: each of these once raised something else, or was accepted.
-FOUND: list[tuple[str, str]] = []
+FOUND: list[tuple[str, str]] = [
+    ("SELECT symbol FROM companies WHERE size = -CAST('x' AS INT)", "'x'"),
+    (f"SELECT INTERVAL 1{'0' * 400} SECONDS FROM companies", "out of range"),
+    ("SELECT INTERVAL 1e999999999 SECONDS FROM companies", "interval"),
+    ("SELECT INTERVAL 'x' SECONDS FROM companies", "'x'"),
+    ("CREATE CONTINUOUS QUERY x AS SELECT symbol FROM trades [ROWS 'x']", "'x'"),
+    ("WITH trades AS (SELECT symbol FROM companies) SELECT price FROM trades", "'price'"),
+    ("CREATE CONTINUOUS QUERY x AS SELECT q.symbol, COUNT(*) FROM trades t, quotes q GROUP BY t.symbol", "group key"),
+]
 
 
 def corpus() -> list[tuple[str, str]]:

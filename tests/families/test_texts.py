@@ -198,6 +198,7 @@ def test_a_known_template_gives_what_a_connection_gives_that_never_saw_it(texts:
     ("first", "then"),
     [
         ("qty + -5 > 0", "qty + -2147483648 > 0"),
+        ("ts - ts > INTERVAL 1.5 MINUTES", "ts - ts > INTERVAL 1e3 MINUTES"),
         ("qty > -5", "qty > -9223372036854775808"),
         ("price > 5", f"price > 1{'0' * 400}"),
         ("price > 5", "price > ?i"),
