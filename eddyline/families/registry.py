@@ -50,7 +50,10 @@ class Registry:
 
     def owner(self, query: str) -> tuple[Family, int] | None:
         """The family and id of a query in use."""
-        found = self.names.owner(query)
+        try:
+            found = self.names.owner(query)
+        except UnicodeEncodeError:  # half a character: no name has one
+            return None
         return None if found is None else (self._by_number[found[0]], found[1])
 
     def require_free(self, name: str) -> None:

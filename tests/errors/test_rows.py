@@ -248,3 +248,5 @@ def test_late_and_snapshot_and_explain_name_what_does_not_exist(db: Connection) 
     for ask in (db.late, db.snapshot, db.explain):
         with pytest.raises(eddyline.CatalogError, match="'nothing'"):
             ask("nothing")
+        with pytest.raises(eddyline.CatalogError, match="ud800"):
+            ask("\ud800")
