@@ -202,7 +202,7 @@ class ExpressionBinder:
             return loose
         if isinstance(loose, Folded):
             try:
-                return loose.then(lambda v: convert(v, to), to)
+                return loose.then(lambda v: convert(v, to, loose.type), to)
             except Error as e:
                 e.span = e.span or span_of(tree)
                 raise
