@@ -26,6 +26,11 @@ def above(**queries: int | None) -> Any:
     return db
 
 
+def table_of(names: list[str], **params: list[int]) -> pa.Table:
+    columns = {n: pa.array(values, pa.int32()) for n, values in params.items()}
+    return pa.table({"query": pa.array(names, pa.string())} | columns)
+
+
 def test_ten_thousand_queries_are_one_family_each_with_its_own_answer() -> None:
     n = 10_000
     db = world()
@@ -68,29 +73,13 @@ def test_queries_come_and_go_at_random_and_the_rest_stays_right() -> None:
     db = world()
     db.execute("CREATE QUERY FAMILY f (lo INT, w INT) AS SELECT DISTINCT a FROM s [RANGE :w SECONDS] WHERE a >= :lo")
     db.execute("CREATE QUERY FAMILY g (lo INT) AS SELECT a, b FROM s WHERE a >= :lo")
-    alive: dict[str, tuple[int, int, float]] = {}
+    alive: dict[str, tuple[int, int, int]] = {}
     seen: list[dict[str, Any]] = []
     for step in range(60):
         new = {f"q{step}_{i}": (rnd.randint(0, 3), rnd.randint(1, 4), len(seen)) for i in range(rnd.randint(0, 120))}
-        db.register(
-            "f",
-            pa.table(
-                {
-                    "query": list(new) or pa.array([], pa.string()),
-                    "lo": pa.array([v[0] for v in new.values()], pa.int32()),
-                    "w": pa.array([v[1] for v in new.values()], pa.int32()),
-                }
-            ),
-        )
-        db.register(
-            "g",
-            pa.table(
-                {
-                    "query": [f"g{q}" for q in new] or pa.array([], pa.string()),
-                    "lo": pa.array([v[0] for v in new.values()], pa.int32()),
-                }
-            ),
-        )
+        lows, widths = ([v[i] for v in new.values()] for i in (0, 1))
+        db.register("f", table_of(list(new), lo=lows, w=widths))
+        db.register("g", table_of([f"g{q}" for q in new], lo=lows))
         alive |= new
         gone = rnd.sample(sorted(alive), k=min(len(alive), rnd.randint(0, 130)))
         db.drop("f", gone)
@@ -170,12 +159,17 @@ def test_null_parameters_compare_as_null() -> None:
     assert sorted(db.push("s", [row(1, a=-1, n=None)]).queries()) == ["pn"]
 
 
-def test_tables_of_zero_queries_register_none() -> None:
+@pytest.mark.parametrize("form", ["table", "batch", "pandas", "list"])
+def test_tables_of_zero_queries_register_none(form: str) -> None:
     db = above()
-    empty = pa.table({"query": pa.array([], pa.string()), "lo": pa.array([], pa.int32())})
-    for nothing in (empty, empty.to_pandas(), empty.to_batches(), []):
-        rows = nothing if not (isinstance(nothing, list) and nothing) else nothing[0]
-        assert db.register("above", rows).count() == 0
+    empty = table_of([], lo=[])
+    forms = {
+        "table": empty,
+        "batch": pa.RecordBatch.from_pylist([], empty.schema),
+        "pandas": empty.to_pandas(),
+        "list": [],
+    }
+    assert db.register("above", forms[form]).count() == 0
     assert db.stats()["queries"] == 0
 
 

@@ -320,3 +320,19 @@ def test_streams_are_named_without_regard_to_case() -> None:
 
 def pushed_rows(db: Any) -> int:
     return int(db.push("X", [{"V": 1, "TS": START}]).count())
+
+
+def test_rows_beside_a_mapping_of_streams_are_refused() -> None:
+    """They would be ignored."""
+    db = one("INT")
+    with pytest.raises(eddyline.Error):
+        db.push({"x": [{"v": 1, "ts": START}]}, [{"v": 2, "ts": START}])
+    assert db.stats()["rows"] == 0
+
+
+def test_stream_named_twice_in_one_push_is_refused() -> None:
+    """`affected` could not tell whose rows it counts."""
+    db = one("INT")
+    with pytest.raises(eddyline.Error):
+        db.push({"x": [{"v": 1, "ts": START}], "X": [{"v": 2, "ts": START}]})
+    assert db.stats()["rows"] == 0

@@ -341,3 +341,13 @@ def test_table_with_the_rows_of_another_is_refused(saved: Path, tmp_path: Path) 
     (path / "tables" / "t.arrow").unlink()
     (path / "tables" / "t.arrow").write_bytes(late)
     refused(path)
+
+
+def test_value_changed_in_place_is_noticed(saved: Path, tmp_path: Path) -> None:
+    """Every file is of the right form and size; without a checksum the answers would be silently others."""
+    path = copy(saved, tmp_path)
+    file = path / "tables" / "k.arrow"
+    content = file.read_bytes()
+    assert content.count(b"one") == 1
+    file.write_bytes(content.replace(b"one", b"two"))
+    refused(path)
