@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_SHOWN = 100  # characters of a line on each side of a place
+
 
 class Error(Exception):
     """The base of all errors that Eddyline raises on purpose."""
@@ -42,8 +44,11 @@ class Error(Exception):
         if self.sql is not None and self.place is not None:
             line, column = self.place
             text = self.sql.split("\n")[line - 1]
-            width = max(1, min(self.span[1] - self.span[0], len(text) - column + 1)) if self.span else 1
-            lines += [f"  at line {line}, column {column}:", f"    {text}", "    " + " " * (column - 1) + "^" * width]
+            left = max(0, column - 1 - _SHOWN)  # of a long line only what is around the place
+            width = max(1, min(self.span[1] - self.span[0], len(text) - column + 1, _SHOWN)) if self.span else 1
+            around = ("…" if left else "") + text[left : column - 1 + width + _SHOWN]
+            pointer = " " * (column - 1 - left + bool(left)) + "^" * width
+            lines += [f"  at line {line}, column {column}:", f"    {around}", f"    {pointer}"]
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)

@@ -27,7 +27,7 @@ class Registry:
         self._by_number: dict[int, Family] = {}
         self._by_name: dict[str, Family] = {}
         self._by_shape: dict[tuple[Query, tuple[tuple[str, str], ...]], Family] = {}
-        self._next = 1
+        self.next_number = 1
 
     def __iter__(self) -> Iterator[Family]:
         return iter(list(self._by_number.values()))
@@ -87,7 +87,7 @@ class Registry:
         family = self._by_shape.get(key)
         if family is not None:
             return family, False
-        name = f"family_{self._next}"
+        name = f"family_{self.next_number}"
         while self.find(name) is not None or self.names.owner(name) is not None:
             name += "_"
         family = self._new(name, binding.bound, checked, "implicit", sql, binding.views)
@@ -97,8 +97,8 @@ class Registry:
     def _new(
         self, name: str, bound: BoundQuery, options: dict[str, str], kind: Any, sql: str, views: frozenset[str]
     ) -> Family:
-        family = Family(self._next, name, bound, options, kind, sql, views)
-        self._next += 1
+        family = Family(self.next_number, name, bound, options, kind, sql, views)
+        self.next_number += 1
         self._by_number[family.number] = family
         self._by_name[name.lower()] = family
         return family
@@ -114,7 +114,7 @@ class Registry:
         views: frozenset[str],
     ) -> Family:
         """A family as it was saved, under its own number."""
-        self._next = number
+        self.next_number = number
         checked = check_options(options)
         family = self._new(name, bound, checked, kind, sql, views)
         if kind == "implicit":

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty, query_of
+from eddyline.state.delta import Delta, Ints, concat, empty, query_of
 
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
 
 
@@ -143,26 +145,31 @@ class Changes:
 
 
 class Lookup:
-    """How a name given to `Changes` is understood: families first, then queries, also those dropped since."""
+    """How a name given to `Changes` is understood: as it was then, families first, also if dropped since."""
 
     def __init__(self, registry: Registry, parts: Sequence[Part]) -> None:
         self._registry = registry
         self._parts = parts
+        self._then = {f.number: f.queries.next_id for f in registry}
 
     def family(self, name: str) -> Family | None:
-        found = self._registry.find(name)
-        return found or next((p.family for p in self._parts if p.family.name.lower() == name.lower()), None)
+        found = self._registry.find(name) if isinstance(name, str) else None
+        if found is not None and found.number in self._then:
+            return found
+        return next((p.family for p in self._parts if p.family.name.lower() == str(name).lower()), None)
 
     def query(self, name: str) -> tuple[Family, int]:
-        found = self._registry.owner(name)
+        found = self._registry.owner(name) if isinstance(name, str) else None
+        if found is not None and found[1] < self._then.get(found[0].number, 0):
+            return found
+        for p in self._parts:  # it has been dropped since, and its name may belong to another
+            places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]
+            if len(places):
+                return p.family, int(p.queries.ids[places[-1]])
         if found is not None:
             return found
-        for p in self._parts:
-            place = p.queries.names.index(name).as_py()
-            if place >= 0:
-                return p.family, int(p.queries.ids[place])
         known = [n for f in self._registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
-        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(name, known))
+        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
 
 
 def _row_numbers(delta: Delta) -> Ints:
@@ -181,5 +188,5 @@ def _table(family: Family, delta: Delta) -> pa.Table:
 
 
 def times(micros: Ints) -> pa.Array:
-    """Event times; no beginning and no end are NULL."""
-    return pa.array(micros, mask=(micros == MIN) | (micros == MAX)).cast(pa.timestamp("us"))
+    """Event times; no beginning and no end are NULL, and so is what no calendar can tell."""
+    return pa.array(micros, mask=(micros < FIRST) | (micros > LAST)).cast(pa.timestamp("us"))

@@ -12,12 +12,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import CatalogError, DataError, Error, did_you_mean
+from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.families.family import Family
 from eddyline.families.registry import Registry
 from eddyline.families.texts import Templates, cut, dropped_query
+from eddyline.index.upkeep import worth_clearing
 from eddyline.local import rows as input_rows
 from eddyline.local.changes import Arrival, Changes, Lookup, Part
 from eddyline.local.clocks import StreamClock
@@ -26,12 +28,10 @@ from eddyline.local.running import RunningFamily, arrived
 from eddyline.local.tables import TableRows
 from eddyline.operators.evaluate import Functions
 from eddyline.sql.binder import bind_standing
-from eddyline.sql.bound import BoundQuery
 from eddyline.sql.catalog import Catalog, Function, Stream, Table
+from eddyline.sql.functions import NAMED
 from eddyline.sql.parser import parse
 from eddyline.state.delta import MIN, Delta, Ints, micros
-
-LET_GO_EVERY = 64  # batches between two looks at what the history can let go
 
 
 class Connection:
@@ -67,8 +67,7 @@ class Connection:
         known = cut(text)
         if known is not None:
             values = self.templates.values(known, self.catalog.version)
-            if values is not None:
-                self.registry.require_free(known.name)
+            if values is not None and self._is_free(known.name):
                 return self._add_query(self.registry.number(values[0]), known.name, values[1])
         from eddyline.local import statements
 
@@ -87,6 +86,9 @@ class Connection:
             self.templates.learn(known, family.number, binding.recipes, types)
         return self._add_query(family, name, binding.bound.values)
 
+    def _is_free(self, name: str) -> bool:
+        return self.registry.find(name) is None and self.registry.names.owner(name) is None
+
     def _add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
         query = self.registry.add_one(family, name, values, self.arrivals)
         return self._show_what_stands(family, lambda: np.array([query]))
@@ -103,11 +105,11 @@ class Connection:
     def register(self, family: str, table: Any) -> Changes:
         """Adds one query per row: column `query` is its name, the others its parameters. All rows or none."""
         target = self.registry.named(family)
-        data = input_rows.to_table(table)
-        if not isinstance(data, pa.Table):
-            data = _as_table(data)
         if target.kind != "declared":
             raise CatalogError(f"{target.name!r} is not a declared family.", hint="CREATE QUERY FAMILY declares one.")
+        data = input_rows.to_table(table)
+        if not data.num_columns and not data.num_rows:  # an empty list
+            return self._collect([])
         ids = self.registry.add_many(target, data, self.arrivals)
         return self._show_what_stands(target, lambda: ids)
 
@@ -134,7 +136,9 @@ class Connection:
     def remove(self, family: Family) -> None:
         self.registry.remove(family)
         self.templates.forget(family.number)
-        del self.running[family.number]
+        streams = self.running.pop(family.number).streams
+        for stream in streams:
+            self._let_go(stream)
 
     def _show_what_stands(self, family: Family, ids: Callable[[], Ints]) -> Changes:
         """New queries see tables, and groups that always exist, as they stand."""
@@ -152,10 +156,14 @@ class Connection:
 
     def push(self, stream: str | Mapping[str, Any], rows: Any = None) -> Changes:
         """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All are checked before any is applied."""
-        given = {stream: rows} if isinstance(stream, str) else dict(stream)
+        if isinstance(stream, Mapping) and rows is not None:
+            raise DataError("push takes a stream and its rows, or rows by stream, not both.")
+        given = dict(stream) if isinstance(stream, Mapping) else {stream: rows}
         checked: list[tuple[Stream, list[pa.Array], Ints]] = []
         for name, data in given.items():
             declared = self.stream(name)
+            if any(declared is other for other, _, _ in checked):
+                raise DataError(f"Stream {declared.name!r} is named twice in one push.", hint="No row was applied.")
             what = f"stream {declared.name!r}"
             columns = input_rows.columns(what, declared.fields, data)
             checked.append((declared, columns, _event_times(declared, columns)))
@@ -181,10 +189,12 @@ class Connection:
             behind = ts < max((r.clock for r in readers if len(r.family.queries)), default=MIN)
             if behind.any():
                 self._set_apart(key, columns, behind)
+                self.clocks[key].late += int(behind.sum())
+        history = self.histories[key]
         if any(r.needs_history() for r in readers):
-            self.histories[key].add(batch)
-            if len(self.histories[key].batches) % LET_GO_EVERY == 0:
-                self._let_go(key)
+            history.add(batch)
+        if worth_clearing(len(history), len(history) - history.unchecked):
+            self._let_go(key)
         return [self._step(r, {key: batch}) for r in readers]
 
     def _step(self, running: RunningFamily, streams: Mapping[str, Delta]) -> Part:
@@ -197,7 +207,10 @@ class Connection:
         self.advanced = max(self.advanced, moment)
         for clock in self.clocks.values():
             clock.advance(moment)
-        return self._collect([self._step(r, {}) for r in self.running.values()])
+        parts = [self._step(r, {}) for r in self.running.values()]
+        for stream in self.histories:
+            self._let_go(stream)
+        return self._collect(parts)
 
     def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Changes:
         """Deletes and adds rows of a table, and tells every family that reads it."""
@@ -246,10 +259,10 @@ class Connection:
         return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
 
     def query(self, name: str) -> tuple[Family, int]:
-        found = self.registry.owner(name)
+        found = self.registry.owner(name) if isinstance(name, str) else None
         if found is None:
             known = [n for f in self.registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
-            raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(name, known))
+            raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(str(name), known))
         return found
 
     def stream(self, name: str) -> Stream:
@@ -280,13 +293,22 @@ class Connection:
 
     def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
         """Registers a Python function for use in queries: `takes` and `gives` are SQL types."""
-        types = [_type(x) for x in (*takes, gives)]
-        if not callable(body):
-            raise DataError(f"The body of function {name!r} is not callable.")
         if not isinstance(name, str) or not name.isidentifier():
             raise DataError(f"{name!r} is not a name for a function.")
-        self.catalog.add(Function(name, tuple(types[:-1]), types[-1], body))
-        self.functions.bodies = {**self.functions.bodies, name: body}
+        if name.upper() in exp.FUNCTION_BY_NAME or name.lower() in NAMED:
+            raise CatalogError(f"{name!r} is a built-in function.", hint="Choose another name.")
+        if not callable(body):
+            raise DataError(f"The body of function {name!r} is not callable.")
+        if isinstance(takes, str) or not isinstance(takes, Sequence):
+            raise DataError(f"The types that {name!r} takes must be a list.", hint='Write ["INT", "STRING"].')
+        types = [_type(x) for x in (*takes, gives)]
+        known = self.catalog.functions.get(name)
+        if known is not None and (*known.takes, known.gives) != tuple(types):
+            raise CatalogError(
+                f"There is already a function {known.name!r} with other types.", hint="Choose another name."
+            )
+        self.catalog.add(Function(known.name if known else name, tuple(types[:-1]), types[-1], body))
+        self.functions.bodies = {**self.functions.bodies, name.lower(): body}
 
     def save(self, path: Any) -> None:
         """Writes everything to a directory, from which `eddyline.connect(path)` goes on."""
@@ -311,13 +333,3 @@ def _type(name: str) -> pa.DataType:
     if found is None:
         raise DataError(f"{name!r} is not a type.", hint=did_you_mean(str(name), t.BY_NAME))
     return found
-
-
-def _as_table(data: Any) -> pa.Table:
-    try:
-        return pa.Table.from_pylist(list(data))
-    except (pa.ArrowException, TypeError, AttributeError, ValueError) as e:
-        raise DataError(f"The parameters cannot be read: {e}.", hint="Give a table, or a list of dicts.") from None
-
-
-__all__ = ["BoundQuery", "Connection", "Error"]

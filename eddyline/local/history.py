@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.state.delta import Delta, concat
@@ -17,6 +18,7 @@ class History:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
         self.batches: list[Delta] = []
+        self.unchecked = 0  # rows that came since the last look at what can go
 
     def __len__(self) -> int:
         return sum(len(b) for b in self.batches)
@@ -24,10 +26,18 @@ class History:
     def add(self, batch: Delta) -> None:
         if len(batch):
             self.batches.append(batch)
+            self.unchecked += len(batch)
 
     def let_go(self, before: int, since: int) -> None:
-        """Drops batches with event times all below `before`, or arrivals all below `since`."""
-        self.batches = [b for b in self.batches if int(b.ts.max()) >= before and int(b.last.max()) >= since]
+        """Drops tuples with event times below `before` or arrivals below `since`: whole batches, or half-empty ones."""
+        self.unchecked = 0
+        kept = []
+        for batch in self.batches:
+            needed = (batch.ts >= before) & (batch.last >= since)
+            n = int(np.count_nonzero(needed))
+            if n:
+                kept.append(batch if 2 * n > len(batch) else batch.take(needed).spread())
+        self.batches = kept
 
     def all(self) -> Delta:
         joined = concat(self.batches, self.types, attached=False)

@@ -38,6 +38,7 @@ class RunningFamily:
         self.changes = 0
         self._forgotten: list[Ints] = []
         self._forgotten_count = 0
+        self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
         self.root = lower_family(family.plan)
@@ -80,7 +81,8 @@ class RunningFamily:
         else:
             queries = self.family.queries.rows().only(np.array([query]))
             streams = {s: history(s) for s in self.streams}
-            step = Step("arrivals", MIN, clock, queries, self.functions, streams, tables)
+            functions = Functions(self.functions.bodies, {})  # what goes wrong here was counted when it came
+            step = Step("arrivals", MIN, clock, queries, functions, streams, tables)
             found = lower_family(self.family.plan).pull(step)
         found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
         return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
@@ -91,6 +93,14 @@ class RunningFamily:
     def reach(self, stream: str) -> int:
         """How far back, in microseconds, its widest window on a stream goes."""
         queries = self.family.queries.rows()
+        known = self._reach.get(stream)
+        if known is not None and known[0] == queries.version:
+            return known[1]
+        widest = self._widest(stream, queries)
+        self._reach[stream] = queries.version, widest
+        return widest
+
+    def _widest(self, stream: str, queries: QueryRows) -> int:
         widest = 0
         for node in _stream_nodes(self.family.plan, stream):
             if node.window.size is None or node.window.kind == "rows":

@@ -95,7 +95,7 @@ def _sinks(db: Connection) -> pa.Table:
 
 def _functions(db: Connection) -> pa.Table:
     functions = list(db.catalog.functions)
-    failed = [db.functions.errors.get(f.name, (0, None)) for f in functions]
+    failed = [db.functions.errors.get(f.name.lower(), (0, None)) for f in functions]
     return pa.table(
         {
             "function": pa.array([f.name for f in functions], pa.string()),
@@ -144,13 +144,13 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
 
 
 def _find(db: Connection, name: str) -> tuple[Family, list[Any]]:
-    family = db.registry.find(name)
+    family = db.registry.find(name) if isinstance(name, str) else None
     if family is not None:
         return family, []
-    owner = db.registry.owner(name)
+    owner = db.registry.owner(name) if isinstance(name, str) else None
     if owner is None:
         known = [f.name for f in db.registry] + _queries(db).column("query").slice(0, 1000).to_pylist()
-        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(name, known))
+        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
     family, query = owner
     rows = family.queries.rows()
     place = int(rows.positions(np.array([query]))[0])

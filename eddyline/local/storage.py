@@ -3,7 +3,7 @@
 The catalog is saved as the statements that made it, everything else as Arrow files: tables, the query table of each
 family, and the state each operator gives. A save is written beside its target and moved into place whole.
 
-    manifest.json                     format, clocks, statements, families
+    manifest.json                     format, clocks, statements, families, checksums of all files
     streams/NAME.{history,late}.arrow tables/NAME.arrow
     families/NUMBER/queries.arrow     families/NUMBER/PART.arrow
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -27,9 +28,9 @@ from eddyline.local.connection import Connection
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.sql.binder import bind_family, bind_standing
 from eddyline.sql.bound import BoundQuery
-from eddyline.sql.catalog import Function, View
+from eddyline.sql.catalog import Function, Sink, View
 from eddyline.sql.parser import parse
-from eddyline.sql.statements import CreateFamily, CreateQuery, CreateView
+from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, CreateView
 from eddyline.state.delta import Delta
 
 FORMAT = 1
@@ -65,7 +66,8 @@ def _write(db: Connection, path: Path) -> None:
         _write_table(folder / "queries.arrow", running.family.queries.save())
         for part, state in running.save().items():
             _write_table(folder / f"{part}.arrow", state)
-    (path / "manifest.json").write_text(json.dumps(_manifest(db), indent=1))
+    files = {str(f.relative_to(path)): _checksum(f) for f in sorted(path.rglob("*.arrow"))}
+    (path / "manifest.json").write_text(json.dumps(_manifest(db) | {"files": files}, indent=1))
 
 
 def _manifest(db: Connection) -> dict[str, Any]:
@@ -83,6 +85,8 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "views": [v.sql for v in db.catalog.views],
         "sinks": [s.sql for s in db.catalog.sinks],
         "families": [_family(db.running[f.number]) for f in db.registry],
+        "next_family": db.registry.next_number,
+        "function_errors": db.functions.errors,
     }
 
 
@@ -103,19 +107,33 @@ def restore(path: Path, clock: Literal["min", "max"] | None, bodies: dict[str, A
     manifest = _read_manifest(path)
     if clock is not None and clock != manifest["clock"]:
         raise StateError(f"The saved connection has clock = {manifest['clock']!r}, not {clock!r}.")
-    missing = [f["name"] for f in manifest["functions"] if f["name"] not in bodies]
+    try:
+        return _restore(path, manifest, {name.lower(): body for name, body in bodies.items()})
+    except StateError:
+        raise
+    except Exception as e:  # a manifest can be damaged in any way
+        raise StateError(f"The state in {str(path)!r} is damaged: {type(e).__name__} {e}.") from None
+
+
+def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> Connection:
+    for name, checksum in manifest["files"].items():
+        if not (path / name).is_file() or _checksum(path / name) != checksum:
+            raise StateError(f"The file {name!r} in {str(path)!r} is missing or damaged.", hint="Restore a whole save.")
+    missing = [f["name"] for f in manifest["functions"] if f["name"].lower() not in bodies]
     if missing:
         raise StateError(
             f"The saved queries use the function {missing[0]!r}, which cannot be saved.",
             hint=f"Pass functions={{{missing[0]!r}: …}} to connect.",
         )
     db = Connection(manifest["clock"])
-    try:
-        _restore_catalog(db, path, manifest, bodies)
-        for saved in manifest["families"]:
-            _restore_family(db, path / "families" / str(saved["number"]), saved)
-    except (OSError, KeyError, ValueError, pa.ArrowException) as e:
-        raise StateError(f"The state in {str(path)!r} is damaged: {type(e).__name__} {e}.") from None
+    _restore_catalog(db, path, manifest, bodies)
+    for saved in manifest["families"]:
+        _restore_family(db, path / "families" / str(saved["number"]), saved)
+    db.registry.next_number = int(manifest["next_family"])
+    for sql in manifest["sinks"]:
+        sink: CreateSink = parse(sql)[0].body
+        db.catalog.add(Sink(sink.name, sink.external, sink.targets, sql))
+    db.functions.errors.update({n: (int(k), str(m)) for n, (k, m) in manifest["function_errors"].items()})
     return db
 
 
@@ -138,7 +156,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> None:
-    db.arrivals, db.advanced = manifest["arrivals"], manifest["advanced"]
+    db.arrivals, db.advanced = int(manifest["arrivals"]), int(manifest["advanced"])
     for s in manifest["streams"]:
         statements.run_script(db, parse(s["sql"]), s["sql"])
         key = s["name"].lower()
@@ -155,8 +173,9 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
         table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{name}.arrow").columns]
     for f in manifest["functions"]:
         takes = tuple(t.BY_NAME[x] for x in f["takes"])
-        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], bodies[f["name"]]))
-        db.functions.bodies = {**db.functions.bodies, f["name"]: bodies[f["name"]]}
+        body = bodies[f["name"].lower()]
+        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], body))
+        db.functions.bodies = {**db.functions.bodies, f["name"].lower(): body}
     for sql in manifest["views"]:
         view: CreateView = parse(sql)[0].body
         bound = bind_family(db.catalog, view.query, ()).bound
@@ -205,6 +224,10 @@ def _write_table(path: Path, table: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+
+
+def _checksum(path: Path) -> int:
+    return zlib.crc32(path.read_bytes())
 
 
 def _read_table(path: Path) -> pa.Table:

@@ -35,6 +35,7 @@ class Counting(Operator):
         self.timeline = Timeline(2, 0)
         self.counts = np.zeros((0, 2), np.int64)
         self.wake: Ints = np.empty(0, np.int64)
+        self._in_use = 0  # slots that were worth keeping when last looked at
         self.out_slot: Ints = np.empty(0, np.int64)  # rows in the answer, sorted by slot, and their ends
         self.out_end: Ints = np.empty(0, np.int64)
 
@@ -89,7 +90,7 @@ class Counting(Operator):
             made_by(changed, sent[2], touched_by),
             self.slots.query[changed],
         )
-        self._clear_away()
+        self._clear_away(step.now)
         return delta
 
     def _grow(self) -> None:
@@ -98,17 +99,22 @@ class Counting(Operator):
         self.counts = grown(self.counts, n, 0)
         self.wake = grown(self.wake, n, MAX)
 
-    def _clear_away(self) -> None:
-        """Forgets values that occur no more, once they are most of all."""
+    def _clear_away(self, now: int) -> None:
+        """Forgets values that occur no more, once there may be more of them than of others.
+
+        A value that ends as foreseen is not touched then, so its counters are brought up to the clock first.
+        """
         n = len(self.slots)
-        if not worth_clearing(n, len(self.out_slot)):
+        if not worth_clearing(n, self._in_use):
             return
-        used = self.counts[:n].any(axis=1)
-        if not worth_clearing(n, np.count_nonzero(used)):
-            return
-        used |= self.timeline.next_time(np.arange(n)) < MAX
+        quiet = self.timeline.due(np.arange(n), now)
+        np.add.at(self.counts, quiet.slot, quiet.ints)
+        there = self.out_end >= now
+        self.out_slot, self.out_end = self.out_slot[there], self.out_end[there]
+        used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
         used[self.out_slot] = True
-        if worth_clearing(n, np.count_nonzero(used)):
+        self._in_use = int(np.count_nonzero(used))
+        if worth_clearing(n, self._in_use):
             self._keep(used)
 
     def _keep(self, used: np.ndarray) -> None:

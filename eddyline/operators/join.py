@@ -119,7 +119,7 @@ class Join(Operator):
         """The order in which changes of one input visit the others: first those with most equalities to search by."""
         bound = {start}
         waiting = list(self.static)
-        self._ready(waiting, bound)  # conditions on one input alone were checked below
+        alone = self._ready(waiting, bound)  # on the first input alone, or on none: checked with the first probe
         steps: list[ProbeStep] = []
         while len(bound) < len(self.children):
             options = [i for i in range(len(self.children)) if i not in bound]
@@ -130,7 +130,8 @@ class Join(Operator):
             own = tuple(move_columns(k, partial(_less, start_of)) for _, k, _ in pairs)
             waiting = [w for w in waiting if not any(w is p for _, _, p in pairs)]
             bound.add(best)
-            conditions = self._ready(waiting, bound)
+            conditions = all_of(c for c in (alone, self._ready(waiting, bound)) if c is not None)
+            alone = None
             steps.append(ProbeStep(best, self._key(best, own, with_query), tuple(e for e, _, _ in pairs), conditions))
         return steps
 

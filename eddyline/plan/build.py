@@ -22,7 +22,7 @@ from eddyline.plan.nodes import (
     Union,
 )
 from eddyline.plan.rules import optimize
-from eddyline.sql.bound import Expr, Query, SelectBlock, SetQuery, Source, StreamSource, TableSource
+from eddyline.sql.bound import Expr, Query, SelectBlock, SetQuery, Source, StreamSource, TableSource, sources
 
 
 def plan(query: Query) -> Node:
@@ -87,7 +87,10 @@ def _joined(block: SelectBlock) -> tuple[Node, dict[int, int]]:
         return all_of(now)
 
     nodes = [_source(block.sources[i]) for i in order]
-    flowing = [n for n in nodes if not isinstance(n, Table)] or nodes[:1]
+    if not any(isinstance(s, StreamSource) for s in sources(block)):
+        flowing = nodes  # among tables alone all are joined as they stand
+    else:
+        flowing = [n for n in nodes if not isinstance(n, Table)]
     tables = nodes[len(flowing) :]
     width = sum(len(n.fields) for n in flowing)
     if len(flowing) > 1:

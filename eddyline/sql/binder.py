@@ -27,6 +27,7 @@ from eddyline.sql.bound import (
     StreamSource,
     TableSource,
     Window,
+    sources,
 )
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.constants import Folded
@@ -539,6 +540,8 @@ def _refuse_late_tables(query: Query) -> None:
         _refuse_late_tables(query.right)
         return
     frozen = [s for s in query.sources if isinstance(s, TableSource) and not s.retroactive]
+    if not any(isinstance(s, StreamSource) for s in sources(query)):
+        frozen = []  # among tables alone there are no arrivals: it is seen as it stands
     for s in query.sources:
         if isinstance(s, DerivedSource):
             _refuse_late_tables(s.query)

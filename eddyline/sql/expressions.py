@@ -498,7 +498,7 @@ class ExpressionBinder:
         if len(tree.expressions) != len(function.takes):
             fail(tree, f"{function.name} takes {len(function.takes)} arguments, found {len(tree.expressions)}.")
         args = tuple(self._argument(e, want, tree) for e, want in zip(tree.expressions, function.takes, strict=True))
-        return Call(f"udf:{function.name}", args, function.gives)
+        return Call(f"udf:{function.name.lower()}", args, function.gives)
 
     def _call(self, name: str, trees: list[exp.Expr], tree: exp.Expr) -> Loose:
         signature = NAMED[name]

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from eddyline.families import names
 from eddyline.index import upkeep
-from eddyline.local import connection
 from eddyline.operators import access, join
 from tests.oracle import queries
 from tests.oracle.scenario import check, scenario
@@ -66,7 +65,6 @@ def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "SPARE", 0)
     monkeypatch.setattr(access, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(join, "PAIRS_AT_ONCE", 3)
-    monkeypatch.setattr(connection, "LET_GO_EVERY", 1)
     monkeypatch.setattr(names, "RECENT", 2)
 
 
