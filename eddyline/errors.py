@@ -17,6 +17,8 @@ class Error(Exception):
     def __init__(
         self, message: str, *, hint: str | None = None, sql: str | None = None, span: tuple[int, int] | None = None
     ) -> None:
+        if len(message) > 6 * _SHOWN:  # it quotes something very long
+            message = f"{message[: 4 * _SHOWN]} … {message[-_SHOWN:]}"
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.errors import Error
-from eddyline.sql.expressions import Recipe
+from eddyline.sql.scope import Recipe
 
 _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORECASE | re.ASCII)
 _DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s*;?\s*", re.IGNORECASE | re.ASCII)

@@ -25,7 +25,8 @@ from eddyline.sql import statements as st
 from eddyline.sql.binder import bind_family
 from eddyline.sql.bound import Expr, Field
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
-from eddyline.sql.expressions import Constants, ExpressionBinder, Scope, ScopeColumn, fail, span_of
+from eddyline.sql.expressions import ExpressionBinder
+from eddyline.sql.scope import Constants, Scope, ScopeColumn, fail, span_of
 from eddyline.state.delta import MAX, Delta
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 MONOTONIC never leave; WKS leave in the order they came; WK leave at a time known when they come; STR may leave at any
 time, told by a negative row. Leaves: an unbounded stream is MONOTONIC, a time window WKS, a count window STR (its
 expirations cannot be predicted, section 7), a table STR. The five rules then give every other edge.
-
-`takes_back` is about what this engine sends, not about the paper's classes: a group's new value retracts the old one.
 """
 
 from __future__ import annotations
@@ -55,16 +53,3 @@ def label(node: Node) -> Pattern:
             return Pattern.WK
         case Negation() | TableJoin():  # rule 5
             return Pattern.STR
-
-
-def takes_back(node: Node) -> bool:
-    """Whether a row of this edge may be retracted before its expiration."""
-    match node:
-        case Stream():
-            return node.window.kind == "rows"
-        case Table() | Negation() | GroupBy() | RangeExtreme():
-            return True
-        case TableJoin(kind="non-retroactive"):
-            return takes_back(node.input)
-        case _:
-            return any(takes_back(i) for i in node.inputs)

@@ -11,11 +11,9 @@ from sqlglot import exp
 from eddyline import types as t
 from eddyline.errors import BindError, Error, did_you_mean
 from eddyline.sql.bound import (
-    Aggregate,
     BoundQuery,
     Call,
     Column,
-    Constant,
     DerivedSource,
     Expr,
     Field,
@@ -27,45 +25,18 @@ from eddyline.sql.bound import (
     StreamSource,
     TableSource,
     Window,
-    sources,
 )
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.constants import Folded
-from eddyline.sql.expressions import (
-    Constants,
-    ExpressionBinder,
-    Loose,
-    Recipe,
-    Scope,
-    ScopeColumn,
-    fail,
-    span_of,
-)
+from eddyline.sql.expressions import ExpressionBinder
+from eddyline.sql.grouping import Grouping, has_aggregate, typed
+from eddyline.sql.late_tables import refuse_late_tables
+from eddyline.sql.scope import Constants, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
+from eddyline.sql.unsupported import CLAUSES
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
 _SET_OPERATIONS: Mapping[type, str] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
-_AGGREGATES: Mapping[type, Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
-_CLAUSES = {
-    "by_name": "BY NAME",
-    "into": "INTO",
-    "joins": "JOIN",
-    "locks": "FOR UPDATE or SHARE",
-    "pivots": "PIVOT",
-    "sample": "TABLESAMPLE",
-    "version": "AS OF",
-    "match": "MATCH_RECOGNIZE",
-    "connect": "CONNECT BY",
-    "order": "ORDER BY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "windows": "WINDOW",
-    "qualify": "QUALIFY",
-    "laterals": "LATERAL VIEW",
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-}
 _SORTING = ("order", "limit", "offset", "sort", "cluster", "distribute")
 _DEEPEST = 64  # levels of queries inside queries: what every later stage can walk without running out of stack
 
@@ -94,7 +65,7 @@ def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
         _refuse_lost_windows(text)
         binder = QueryBinder(catalog, text, constants)
         query = binder.query(text.tree)
-        _refuse_late_tables(query)
+        refuse_late_tables(query)
     except Error as e:
         raise e.at(text.sql, e.span or span_of(text.tree)) from None
     except RecursionError:
@@ -190,16 +161,16 @@ class QueryBinder:
             fail(tree, "DISTINCT ON is not supported.", "Use GROUP BY.")
         items = self._items(tree, sources)
         group, having = tree.args.get("group"), tree.args.get("having")
-        grouped = group is not None or having is not None or any(_has_aggregate(e) for _, e in items)
+        grouped = group is not None or having is not None or any(has_aggregate(e) for _, e in items)
         if grouped:
-            grouping = _Grouping(self, binder, group, items)
+            grouping = Grouping(binder, group, items)
             outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
             kept = grouping.condition(having.this) if having is not None else None
             aggregates = tuple(grouping.aggregates)
             return SelectBlock(
                 tuple(sources), condition, grouping.keys, aggregates, kept, outputs, distinct is not None
             )
-        outputs = tuple(Output(name, _typed(binder, e)) for name, e in items)
+        outputs = tuple(Output(name, typed(binder, e)) for name, e in items)
         return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
 
     def _from(self, tree: exp.Select) -> tuple[list[Source], list[exp.Expr]]:
@@ -327,126 +298,6 @@ class QueryBinder:
         return items
 
 
-class _Grouping:
-    """The second half of a grouping block: outputs see keys and aggregates instead of source columns."""
-
-    def __init__(
-        self, owner: QueryBinder, inner: ExpressionBinder, group: exp.Expr | None, items: Sequence[tuple[str, exp.Expr]]
-    ) -> None:
-        self.inner = inner
-        self.aggregates: list[Aggregate] = []
-        self._texts: list[str] = []
-        self._key_texts: list[str] = []
-        keys: list[Expr] = []
-        if group is not None:
-            for arg in ("rollup", "cube", "grouping_sets", "all", "totals"):
-                if group.args.get(arg):
-                    fail(group, f"GROUP BY {arg.upper().replace('_', ' ')} is not supported.")
-            for e in group.expressions:
-                tree = self._key_tree(e, items)
-                if _has_aggregate(tree):
-                    fail(e, "A group key cannot contain an aggregate.")
-                keys.append(_typed(inner, tree))
-                self._key_texts.append(self._normal(tree))
-        self.keys = tuple(keys)
-        self.outer = ExpressionBinder(owner.catalog, Scope([]), inner.constants, self._special)
-
-    def _key_tree(self, e: exp.Expr, items: Sequence[tuple[str, exp.Expr]]) -> exp.Expr:
-        number = e.this if isinstance(e, exp.Neg) else e
-        if isinstance(number, exp.Literal) and not number.args.get("is_string"):
-            text = str(number.this)
-            if e is not number or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= len(items):
-                shown = text if len(text) < 20 else text[:17] + "..."
-                fail(e, f"GROUP BY {shown} is not a position in the list of {len(items)} columns.")
-            return items[int(text) - 1][1]
-        if isinstance(e, exp.Column) and not e.table:
-            in_scope = any(c.name.lower() == e.name.lower() for c in self.inner.scope.columns)
-            for name, tree in items:
-                if not in_scope and name.lower() == e.name.lower():
-                    return tree
-        return e
-
-    def bind(self, tree: exp.Expr) -> Expr:
-        return _typed(self.outer, tree)
-
-    def condition(self, tree: exp.Expr) -> Expr:
-        return self.outer.condition(tree, "HAVING")
-
-    def _special(self, tree: exp.Expr) -> Loose | None:
-        text = self._normal(tree)
-        if text in self._key_texts:
-            i = self._key_texts.index(text)
-            return Column(i, self.keys[i].type, tree.name or f"key{i}")
-        if type(tree) in _AGGREGATES:
-            return self._aggregate(tree)
-        if isinstance(tree, exp.Column):
-            self.inner.loose(tree)  # a name that does not exist is the first thing to say
-            fail(
-                tree,
-                f"{tree.name!r} is neither a group key nor inside an aggregate.",
-                "Add it to GROUP BY, or aggregate it.",
-            )
-        return None
-
-    def _normal(self, tree: exp.Expr) -> str:
-        """The text by which a group key or an aggregate is recognised again: columns by position, not by name."""
-        while isinstance(tree, exp.Paren):
-            tree = tree.this
-        tree = tree.copy()
-        for column in list(tree.find_all(exp.Column)):
-            try:
-                found = self.inner.scope.resolve(column)
-            except Error:
-                continue  # it is told where it is bound
-            column.set("this", exp.to_identifier(f"#{found.index}", quoted=True))
-            column.set("table", None)
-        return str(tree.sql(dialect="spark"))
-
-    def _aggregate(self, tree: exp.Expr) -> Column:
-        kind = _AGGREGATES[type(tree)]
-        text = self._normal(tree)
-        if text in self._texts:
-            index = self._texts.index(text)
-            return Column(len(self.keys) + index, self.aggregates[index].type, kind)
-        argument = tree.this
-        if isinstance(argument, exp.Distinct):
-            fail(
-                tree, f"{kind.upper()}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT."
-            )
-        if isinstance(argument, exp.Expr) and _has_aggregate(argument):
-            fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
-        if tree.expressions:
-            fail(tree, f"{kind.upper()} takes one argument.")
-        if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
-            aggregate = Aggregate("count", None, t.BIGINT)
-        else:
-            if argument is None or isinstance(argument, exp.Star):
-                fail(tree, f"{kind.upper()} needs a column.")
-            loose = self.inner.loose(argument)
-            if kind in ("sum", "avg"):
-                if not (t.is_numeric(loose.type) or loose.type == t.NULL):
-                    fail(tree, f"{kind.upper()} needs numbers, but this is {t.name_of(loose.type)}.")
-                wide = t.DOUBLE if kind == "avg" or t.is_float(loose.type) else t.BIGINT
-                loose = self.inner.converted(loose, wide, argument)
-            elif loose.type == t.NULL:
-                loose = self.inner.converted(loose, t.STRING, argument)
-            result = t.BIGINT if kind == "count" else loose.type
-            aggregate = Aggregate(kind, self.inner.settle(loose), result)
-        self.aggregates.append(aggregate)
-        self._texts.append(text)
-        return Column(len(self.keys) + len(self.aggregates) - 1, aggregate.type, kind)
-
-
-def _typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
-    """An output or key: never of type NULL, so that every column has a type."""
-    loose = binder.loose(tree)
-    return binder.settle(binder.converted(loose, t.STRING, tree) if loose.type == t.NULL else loose)
-
-
-def _has_aggregate(tree: exp.Expr) -> bool:
-    return any(type(n) in _AGGREGATES for n in tree.walk())
-
-
 def _own_identifiers(node: exp.Expr) -> list[exp.Expr]:
     own = [node.this] if isinstance(node, exp.Table) else []
     alias = node.args.get("alias")
@@ -468,7 +319,7 @@ def _only(tree: exp.Expr, known: set[str]) -> None:
     """Refuses the clauses that would be ignored."""
     for arg, value in tree.args.items():
         if value and arg not in known:
-            word = _CLAUSES.get(arg, arg.strip("_").upper().replace("_", " "))
+            word = CLAUSES.get(arg, arg.strip("_").upper().replace("_", " "))
             hint = "Sort or limit where the rows are read." if arg in _SORTING else None
             fail(tree, f"{word} is not supported.", hint)
 
@@ -531,53 +382,3 @@ def _distinct(query: Query) -> SelectBlock:
     if isinstance(query, SelectBlock):
         return replace(query, distinct=True)
     return _over(query, tuple(Output(f.name, Column(i, f.type, f.name)) for i, f in enumerate(query.fields)), True)
-
-
-def _refuse_late_tables(query: Query) -> None:
-    """A non-retroactive table needs partners that never take a row back: it cannot be revised afterwards."""
-    if isinstance(query, SetQuery):
-        _refuse_late_tables(query.left)
-        _refuse_late_tables(query.right)
-        return
-    frozen = [s for s in query.sources if isinstance(s, TableSource) and not s.retroactive]
-    if not any(isinstance(s, StreamSource) for s in sources(query)):
-        frozen = []  # among tables alone there are no arrivals: it is seen as it stands
-    for s in query.sources:
-        if isinstance(s, DerivedSource):
-            _refuse_late_tables(s.query)
-            if frozen and not _is_plain(s.query):
-                raise _late_table(frozen[0], f"the subquery {s.alias!r}")
-        elif frozen and isinstance(s, StreamSource) and s.window.kind == "rows":
-            raise _late_table(frozen[0], f"the count window of {s.alias!r}")
-
-
-def _late_table(table: TableSource, partner: str) -> Error:
-    return Error(
-        f"The non-retroactive table {table.table!r} cannot be joined with {partner}, whose rows may be taken back.",
-        hint=f"Join {table.table} with the stream inside, or create it without NON RETROACTIVE.",
-    )
-
-
-def _is_plain(query: Query) -> bool:
-    """Select, project, join and union over streams: rows come once and leave only by their expiration."""
-    if isinstance(query, SetQuery):
-        return query.kind == "union" and _is_plain(query.left) and _is_plain(query.right)
-    if query.distinct or query.keys is not None:
-        return False
-    return all(
-        _is_plain(s.query)
-        if isinstance(s, DerivedSource)
-        else s.window.kind != "rows"
-        if isinstance(s, StreamSource)
-        else not s.retroactive
-        for s in query.sources
-    )
-
-
-def substitute(expr: Expr, values: Sequence[Any]) -> Expr:
-    """The expression with its parameters replaced by constants."""
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(substitute(a, values) for a in expr.args))
-    if not isinstance(expr, Column | Constant):
-        return Constant(values[expr.index], expr.type)
-    return expr

@@ -214,3 +214,8 @@ class Cursor:
     def end(self) -> None:
         if not self.done():
             self.fail(f"Expected the end of the statement, found {self.found()}.")
+
+
+def short(text: str) -> str:
+    """A text for an error: cut where it gets long."""
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -7,104 +7,21 @@ parameters are written `:name`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, NoReturn
 
 import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
 from eddyline.errors import BindError, Error, did_you_mean
-from eddyline.sql.bound import Call, Column, Constant, Expr, Field, Param
+from eddyline.sql.bound import Call, Constant, Expr
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.constants import Folded, convert, number, number_type
 from eddyline.sql.functions import NAMED, UNITS, arithmetic, unit_of
+from eddyline.sql.scope import Constants, Scope, fail, span_of
+from eddyline.sql.unsupported import EXPRESSIONS
 
 Loose = Expr | Folded
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a lifted parameter is made from the literal that starts at `origin` in its text."""
-
-    origin: int | None
-    make: Callable[[str], Any] | None
-
-
-@dataclass
-class Constants:
-    """Where the constants of one text go."""
-
-    policy: Literal["lift", "keep"]
-    declared: Sequence[Field] = ()
-    params: list[Field] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    recipes: list[Recipe] = field(default_factory=list)
-
-    def settle(self, c: Folded) -> Expr:
-        liftable = self.policy == "lift" and c.value is not None and c.type != t.BOOLEAN
-        if not liftable:
-            return Constant(c.value, c.type)
-        index = len(self.params)
-        self.params.append(Field(f"p{index}", c.type))
-        self.values.append(c.value)
-        self.recipes.append(Recipe(c.origin, c.make))
-        return Param(index, c.type, f"p{index}")
-
-    def named(self, name: str) -> Param | None:
-        for i, f in enumerate(self.declared):
-            if f.name.lower() == name.lower():
-                return Param(i, f.type, f.name)
-        return None
-
-
-def span_of(tree: exp.Expr) -> tuple[int, int] | None:
-    """Where a tree stands in the text: from the first to the last token that kept its position."""
-    starts = [(n.meta["start"], n.meta["end"]) for n in tree.walk() if "start" in n.meta]
-    return (min(s for s, _ in starts), max(e for _, e in starts) + 1) if starts else None
-
-
-def fail(tree: exp.Expr, message: str, hint: str | None = None) -> NoReturn:
-    raise BindError(message, hint=hint, span=span_of(tree))
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeColumn:
-    source: str
-    name: str
-    type: pa.DataType
-
-
-class Scope:
-    """The columns an expression may name."""
-
-    def __init__(self, columns: Sequence[ScopeColumn]) -> None:
-        self.columns = columns
-
-    def resolve(self, tree: exp.Column) -> Column:
-        name, source = tree.name, tree.table
-        found = [
-            i
-            for i, c in enumerate(self.columns)
-            if c.name.lower() == name.lower() and (not source or c.source.lower() == source.lower())
-        ]
-        if len(found) == 1:
-            c = self.columns[found[0]]
-            alone = len({x.source for x in self.columns}) == 1
-            return Column(found[0], c.type, c.name if alone else f"{c.source}.{c.name}")
-        if len(found) > 1:
-            where = ", ".join(sorted({f"{self.columns[i].source}.{name}" for i in found}))
-            fail(tree, f"Column {name!r} is ambiguous.", f"Say which: {where}.")
-        sources = {c.source.lower() for c in self.columns}
-        if source and source.lower() not in sources:
-            hint = did_you_mean(source, {c.source for c in self.columns})
-            fail(tree, f"There is no source {source!r} in FROM.", hint)
-        if not self.columns:
-            fail(tree, f"There is no column {name!r}: no column can be used here.", "Quote texts with '…'.")
-        of = f" in {source!r}" if source else ""
-        known = [c.name for c in self.columns if not source or c.source.lower() == source.lower()]
-        fail(tree, f"There is no column {name!r}{of}.", did_you_mean(name, known))
 
 
 _COMPARE = {
@@ -130,35 +47,6 @@ _FUNCTIONS = {
     exp.Coalesce: "coalesce",
     exp.Least: "least",
     exp.Greatest: "greatest",
-}
-_UNSUPPORTED: Mapping[type, tuple[str, str | None]] = {
-    exp.Window: ("OVER (window functions)", "Use a window on the stream and GROUP BY."),
-    exp.Filter: ("FILTER", "Use CASE inside the aggregate."),
-    exp.Subquery: ("A subquery inside an expression", "Join with it in FROM."),
-    exp.Select: ("A subquery inside an expression", "Join with it in FROM."),
-    exp.Exists: ("EXISTS with a subquery", "Join with it in FROM."),
-    exp.All: ("ALL with a subquery", "Join with it in FROM."),
-    exp.Any: ("ANY", "Use IN, or join in FROM."),
-    exp.ILike: ("ILIKE", "Use lower(…) LIKE …."),
-    exp.RegexpLike: ("RLIKE", "Use LIKE, or register a Python function."),
-    exp.Escape: ("LIKE … ESCAPE", "The escape character is the backslash."),
-    exp.SimilarTo: ("SIMILAR TO", "Use LIKE, or register a Python function."),
-    exp.BitwiseAnd: ("The operator &", None),
-    exp.BitwiseOr: ("The operator |", None),
-    exp.BitwiseXor: ("The operator ^", None),
-    exp.BitwiseNot: ("The operator ~", None),
-    exp.BitwiseLeftShift: ("The operator <<", None),
-    exp.BitwiseRightShift: ("The operator >>", None),
-    exp.IntDiv: ("DIV", "Use floor(a / b)."),
-    exp.Tuple: ("A list of values", "Compare the columns one by one."),
-    exp.Bracket: ("[…] after an expression", "A window goes after a stream in FROM: trades [RANGE 5 SECONDS]."),
-    exp.Dot: ("A part of a value (a.b)", "Columns are named as source.column."),
-    exp.Star: ("* in an expression", "It stands alone in SELECT, or in COUNT(*)."),
-    exp.Lambda: ("A lambda", None),
-    exp.Rollup: ("GROUP BY ROLLUP", None),
-    exp.Cube: ("GROUP BY CUBE", None),
-    exp.GroupingSets: ("GROUP BY GROUPING SETS", None),
-    exp.AtTimeZone: ("AT TIME ZONE", "Times are in UTC."),
 }
 _DEEPEST = 100  # levels of an expression: what every later stage can walk without running out of stack
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -241,8 +129,8 @@ class ExpressionBinder:
             if isinstance(tree, _AGGREGATES):
                 fail(tree, f"{tree.sql_name()} is not allowed here.", "Aggregates go into SELECT or HAVING.")
             for unsupported in kind.__mro__:
-                if unsupported in _UNSUPPORTED:
-                    what, hint = _UNSUPPORTED[unsupported]
+                if unsupported in EXPRESSIONS:
+                    what, hint = EXPRESSIONS[unsupported]
                     fail(tree, f"{what} is not supported.", hint)
             if isinstance(tree, exp.Func):
                 fail(

@@ -1,0 +1,183 @@
+"""CREATE statements: what each may say, read from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from eddyline.errors import did_you_mean
+from eddyline.sql.bound import Field
+from eddyline.sql.catalog import External
+from eddyline.sql.cursor import Cursor
+from eddyline.sql.query_text import query_text
+from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, CreateStream, CreateTable, CreateView
+
+
+def create_stream(c: Cursor) -> CreateStream:
+    name, start = c.name("the stream"), c.span()
+    fields, key = _columns(c)
+    if key:
+        c.fail(f"Stream {name!r} cannot have a primary key.", "Remove PRIMARY KEY, or create a table.")
+    c.expect("WATERMARK")
+    span = c.span()
+    time = c.name("the event-time column")
+    delay = 0
+    if c.accept("DELAY"):
+        c.expect("OF")
+        delay = c.duration()
+    return CreateStream(name, fields, time, delay, _external(c), c.text, span if span else start)
+
+
+def create_table(c: Cursor) -> CreateTable:
+    name = c.name("the table")
+    fields, key = _columns(c)
+    retroactive = not c.accept("NON", "RETROACTIVE")
+    return CreateTable(name, fields, key, retroactive, _external(c), c.text)
+
+
+def create_query(c: Cursor) -> CreateQuery:
+    name = c.name("the query")
+    options = _options(c)
+    c.expect("AS")
+    return CreateQuery(name, options, query_text(c), c.text)
+
+
+def create_family(c: Cursor) -> CreateFamily:
+    name = c.name("the family")
+    params, key = _columns(c) if c.is_word("(") else ((), ())
+    if key:
+        c.fail("A parameter cannot be a primary key.", "Remove PRIMARY KEY.")
+    options = _options(c)
+    c.expect("AS")
+    return CreateFamily(name, params, options, query_text(c), c.text)
+
+
+def create_view(c: Cursor) -> CreateView:
+    name = c.name("the view")
+    within = None
+    if c.is_word("REFRESH"):
+        c.expect("REFRESH", "WITHIN")
+        within = c.duration()
+    c.expect("AS")
+    return CreateView(name, within, query_text(c), c.text)
+
+
+def create_sink(c: Cursor) -> CreateSink:
+    name = c.name("the sink")
+    external = _external(c)
+    if external is None:
+        c.fail(f"Expected USING, found {c.found()}.", "Say what the sink writes: USING parquet OPTIONS (path 'out').")
+    targets: list[str] = []
+    if c.accept("FOR"):
+        while not targets or c.accept(","):
+            target = c.name("a query or family")
+            if target in targets:
+                c.at -= 1
+                c.fail(f"{target!r} is named twice.", "Name every query and family once.")
+            targets.append(target)
+    return CreateSink(name, external, tuple(targets), c.text)
+
+
+def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """`(name TYPE [PRIMARY KEY], …)`: the fields and the names of the key."""
+    c.expect("(")
+    fields: list[Field] = []
+    key: list[str] = []
+    while True:
+        if key and c.is_word("PRIMARY", "KEY"):
+            c.fail("The table has a primary key already.", f"Write {_key_hint(key)} after the columns.")
+        if fields and c.accept("PRIMARY", "KEY"):
+            key = _key(c, fields)
+        else:
+            name = c.name("a column")
+            if name.lower() in {f.name.lower() for f in fields}:
+                c.at -= 1
+                c.fail(f"Column {name!r} is declared twice.", "Give every column a name of its own.")
+            fields.append(Field(name, c.type()))
+            if key and c.is_word("PRIMARY", "KEY"):
+                hint = f"For a key of several columns write {_key_hint([*key, name])} after the columns."
+                c.fail("The table has a primary key already.", hint)
+            if c.accept("PRIMARY", "KEY"):
+                key.append(name)
+        if not c.accept(","):
+            break
+    c.expect(")")
+    return tuple(fields), tuple(key)
+
+
+def _key(c: Cursor, fields: Sequence[Field]) -> list[str]:
+    """`(column, …)` after PRIMARY KEY."""
+    c.expect("(")
+    key: list[str] = []
+    while not key or c.accept(","):
+        column = c.name("a key column")
+        known = [f.name for f in fields]
+        if column.lower() not in {n.lower() for n in known}:
+            c.at -= 1
+            c.fail(f"There is no column {column!r}.", did_you_mean(column, known))
+        if column.lower() in {k.lower() for k in key}:
+            c.at -= 1
+            c.fail(f"Column {column!r} is twice in the key.", "Name every column of the key once.")
+        key.append(column)
+    c.expect(")")
+    return key
+
+
+def _key_hint(columns: Sequence[str]) -> str:
+    return f"PRIMARY KEY ({', '.join(columns)})"
+
+
+def _external(c: Cursor) -> External | None:
+    if not c.accept("USING"):
+        return None
+    source = c.name("a format").lower()
+    options: dict[str, str] = {}
+    if c.accept("OPTIONS"):
+        c.expect("(")
+        while not c.is_word(")"):
+            start = c.at
+            key = c.string("an option") if is_string(c.peek()) else c.name("an option")
+            while c.accept("."):
+                key += "." + c.name("an option")
+            c.accept("=")
+            _add_option(c, options, key, start)
+            if not c.accept(","):
+                break
+        c.expect(")")
+    return External(source, options)
+
+
+def _options(c: Cursor) -> dict[str, str]:
+    """`WITH (key = value, …)`."""
+    options: dict[str, str] = {}
+    if c.accept("WITH"):
+        c.expect("(")
+        while True:
+            start = c.at
+            key = c.name("an option").lower()
+            c.expect("=")
+            _add_option(c, options, key, start)
+            if not c.accept(","):
+                break
+        c.expect(")")
+    return options
+
+
+def _add_option(c: Cursor, options: dict[str, str], key: str, start: int) -> None:
+    if key in options:
+        c.at = start
+        c.fail(f"Option {key!r} is given twice.", "Give every option once.")
+    options[key] = _option_value(c)
+
+
+def _option_value(c: Cursor) -> str:
+    token = c.peek()
+    if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN, TokenType.EQ, TokenType.L_PAREN):
+        c.fail(f"Expected a value, found {c.found()}.")
+    c.at += 1
+    return str(token.text)
+
+
+def is_string(token: Token | None) -> bool:
+    return token is not None and token.token_type == TokenType.STRING

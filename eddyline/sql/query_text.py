@@ -1,0 +1,185 @@
+"""Queries and changes out of the token stream, through sqlglot.
+
+Windows (`[RANGE …]`, `[ROWS n]`, `[NOW]`) are lifted out of the tokens before sqlglot sees them and kept by the place
+of the token they follow, so that positions in errors stay those of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError as SqlglotParseError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from eddyline.errors import ParseError
+from eddyline.sql.cursor import DIALECT, Cursor, short
+from eddyline.sql.functions import UNITS, unit_of
+from eddyline.sql.statements import QueryText, WindowText
+
+
+def query_text(c: Cursor) -> QueryText:
+    windows: dict[int, WindowText] = {}
+    tokens = _lift_windows(c, windows)
+    tree = _parse_tokens(c, tokens)
+    if not isinstance(tree, exp.Query) or isinstance(tree, (exp.Values, exp.Table)):
+        raise ParseError("Expected a SELECT.", sql=c.sql, span=(tokens[0].start, tokens[0].end + 1))
+    return QueryText(tree, windows, c.sql)
+
+
+def tree_of(c: Cursor) -> Any:
+    return _parse_tokens(c, c.rest())
+
+
+def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
+    whole = (tokens[0].start, tokens[-1].end + 1)
+
+    def fail(message: str, span: tuple[int, int] = whole) -> NoReturn:
+        raise ParseError(message, sql=c.sql, span=span) from None
+
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        follows = after.token_type if after is not None else None
+        if follows in _NEVER_AFTER.get(token.token_type, ()):
+            text = "the end of the statement" if after is None else repr(after.text)
+            fail(f"Expected something else after {token.text!r} than {text}.", (token.start, token.end + 1))
+    try:
+        trees = DIALECT.parser().parse(tokens, c.sql)
+    except SqlglotParseError as e:
+        detail = e.errors[0] if e.errors else {}
+        near = str(detail.get("highlight") or "")
+        span = _span_of(c.sql, detail.get("line"), detail.get("col"), near)
+        fail(_reworded(str(detail.get("description") or ""), near), span or whole)
+    except RecursionError:
+        fail("The statement is nested too deeply.")
+    except Exception:  # sqlglot has no other promise about what malformed input raises
+        fail("The statement cannot be read.")
+    if len(trees) != 1 or trees[0] is None:
+        fail("The statement cannot be read.")
+    return trees[0]
+
+
+# What sqlglot forgives: `a,, b`, `a, FROM`, `AS 5`.
+_NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
+    TokenType.COMMA: (
+        None,
+        TokenType.COMMA,
+        TokenType.R_PAREN,
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+    ),
+    TokenType.ALIAS: (TokenType.NUMBER, TokenType.FROM, TokenType.COMMA, None),
+    TokenType.EXCEPT: (TokenType.FROM, None),
+}
+
+
+def _reworded(description: str, near: str) -> str:
+    """What sqlglot has to say, in the words of this language."""
+    near = short(repr(near))
+    missing = re.match(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>", description)
+    if missing is not None:
+        kind = getattr(exp, missing.group(2), None)
+        if isinstance(kind, type) and issubclass(kind, exp.Func):
+            return f"{kind.sql_name().lower()} lacks an argument, near {near}."
+        if isinstance(kind, type) and issubclass(kind, exp.Binary | exp.Unary | exp.Between):
+            return f"An operator lacks something to work on, near {near}."
+        return f"Something is missing near {near}."
+    expecting = re.match(r"Expect(?:ing|ed) (.*?)(?: but got .*)?$", description, re.DOTALL)
+    if expecting is not None:
+        return f"Expected {expecting.group(1).rstrip('.')} near {near}."
+    if description.startswith("Invalid expression"):
+        return f"{near} does not fit here."
+    arguments = re.match(r"The number of provided arguments \((\d+)\) is greater .* \((\d+)\)", description)
+    if arguments is not None:
+        return f"Found {arguments.group(1)} arguments where at most {arguments.group(2)} can be, near {near}."
+    if "Token" in description or "class" in description or not description:
+        return f"The statement cannot be read near {near}."
+    return f"{description.rstrip('.')}, near {near}."
+
+
+def _span_of(sql: str, line: int | None, col: int | None, highlight: str) -> tuple[int, int] | None:
+    """sqlglot gives the line and the column of a token's last character."""
+    if not line or col is None:
+        return None
+    start = 0
+    for _ in range(line - 1):
+        start = sql.find("\n", start) + 1
+    end = min(start + col, len(sql))
+    return max(0, end - max(1, len(highlight))), end
+
+
+def _lift_windows(c: Cursor, windows: dict[int, WindowText]) -> list[Token]:
+    kept: list[Token] = []
+    while not c.done():
+        token = c.peek()
+        assert token is not None
+        word = c.peek(1)
+        opens = token.token_type == TokenType.L_BRACKET and word is not None
+        if opens and word is not None and word.text.upper() in ("RANGE", "ROWS", "NOW") and kept:
+            if kept[-1].start in windows:
+                c.fail(f"{kept[-1].text!r} has two windows.", "Keep one of them.")
+            windows[kept[-1].start] = _window(c)
+        else:
+            kept.append(_with_place(kept, token))
+            c.at += 1
+    if not kept:
+        c.fail("The statement ends where a query was expected.")
+    return kept
+
+
+def _with_place(before: list[Token], token: Token) -> Token:
+    """The number of an interval as a quoted one: the tree keeps the place of a quoted number only. It is written
+    without an exponent, whose letter sqlglot would take for a unit."""
+    if token.token_type == TokenType.NUMBER and before and before[-1].token_type == TokenType.INTERVAL:
+        exponent = re.fullmatch(r"[0-9.]+[eE][+-]?0*([0-9]{1,3})", token.text)
+        text = token.text if exponent is None else f"{Decimal(token.text):f}"
+        return Token(TokenType.STRING, text, token.line, token.col, token.start, token.end, token.comments)
+    return token
+
+
+def _window(c: Cursor) -> WindowText:
+    start = c.span()[0]
+    c.expect("[")
+    if c.accept("NOW"):
+        size: exp.Expr = exp.Interval(this=exp.Literal.string("0"), unit=exp.Var(this="SECOND"))
+        kind: Any = "range"
+    elif c.accept("ROWS"):
+        kind, size = "rows", _amount(c)
+    else:
+        c.expect("RANGE")
+        c.accept("INTERVAL")
+        kind, amount = "range", _amount(c)
+        token = c.peek()
+        word = token.text if token is not None else ""
+        if unit_of(word) is None:
+            c.fail(f"Expected a unit of time, found {c.found()}.", f"Units are {', '.join(UNITS)}.")
+        c.at += 1
+        size = exp.Interval(this=amount, unit=exp.Var(this=word))
+    if not c.is_word("]"):
+        c.fail(f"Expected ] after the window, found {c.found()}.")
+    end = c.span()[1]
+    c.at += 1
+    return WindowText(kind, size, (start, end))
+
+
+def _amount(c: Cursor) -> exp.Expr:
+    """A number, a quoted number or a `:parameter`."""
+    token = c.peek()
+    if token is not None and token.token_type in (TokenType.NUMBER, TokenType.STRING):
+        c.at += 1
+        number = exp.Literal(this=token.text.strip(), is_string=False)
+        number.meta.update(start=token.start, end=token.end, line=token.line, col=token.col)
+        return number
+    if token is not None and token.token_type == TokenType.COLON:
+        c.at += 1
+        follows = c.peek()
+        if follows is not None and follows.start != token.end + 1:
+            c.fail(f"Expected the name of a parameter right after the colon, found {c.found()}.")
+        start, end = token.start, follows.end if follows is not None else token.end
+        parameter = exp.Placeholder(this=c.name("a parameter"))
+        parameter.meta.update(start=start, end=end)
+        return parameter
+    c.fail(f"Expected a number or a :parameter, found {c.found()}.")
