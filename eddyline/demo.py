@@ -115,14 +115,14 @@ FAMILIES = (
         "level",
         "symbol STRING, lo DOUBLE, hi DOUBLE",
         "SELECT symbol, price, qty FROM trades WHERE symbol = :symbol AND price BETWEEN :lo AND :hi",
-        0.968,
+        0.688,
         _level,
     ),
     Alerts(
         "range",
         "lo DOUBLE, hi DOUBLE",
         "SELECT symbol, price FROM trades WHERE price BETWEEN :lo AND :hi",
-        0.02,
+        0.3,
         _range,
     ),
     Alerts(
