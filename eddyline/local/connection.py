@@ -96,7 +96,7 @@ class Connection:
     # families and queries
 
     def start(self, family: Family) -> None:
-        running = RunningFamily(family, self.functions)
+        running = RunningFamily(family, self.functions, self.clock_policy)
         self.running[family.number] = running
         running.clock = self.clock_of(running)
         if running.tables:

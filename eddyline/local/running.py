@@ -2,7 +2,7 @@
 
 `run` is the whole path of a step: operators turn arrivals into changes, and changes keep the answer where one is kept.
 An answer is kept where it cannot be computed again from the streams (grouping, distinct, negation, count windows,
-non-retroactive tables); selections and joins are computed again when a snapshot is asked for.
+non-retroactive tables, several clocks); selections and joins are computed again when a snapshot is asked for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eddyline.state.stem import Stem
 
 
 class RunningFamily:
-    def __init__(self, family: Family, functions: Functions) -> None:
+    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> None:
         self.family = family
         self.functions = functions
         self.clock = MIN
@@ -45,7 +45,9 @@ class RunningFamily:
         if family.emit == "all":
             self.root = Expirations(self.root)
         self.answer: Stem | None = None
-        self.waits = any(_keeps_answer(o) for o in self.root.walk())
+        # Under 'max' a family of several streams may not have seen all that a stream's history holds.
+        several_clocks = clock_policy == "max" and len(self.streams) > 1
+        self.waits = several_clocks or any(_keeps_answer(o) for o in self.root.walk())
         if self.waits and family.has_snapshot:
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
 
@@ -128,8 +130,7 @@ class RunningFamily:
             return
         gone = np.concatenate(self._forgotten)
         self._forgotten, self._forgotten_count = [], 0
-        for o in self.root.walk():
-            o.forget(gone)
+        self.root.forget(gone)
         if self.answer is not None:
             self.answer.forget(gone)
 

@@ -191,7 +191,7 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     family.queries.load(queries, saved["next_id"])
     rows = family.queries.rows()
     db.registry.names.take(rows.names, family.number, rows.ids)
-    running = RunningFamily(family, db.functions)
+    running = RunningFamily(family, db.functions, db.clock_policy)
     parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
     running.load(parts, saved["clock"], saved["changes"])
     db.running[family.number] = running

@@ -114,7 +114,7 @@ class AccessPaths:
             holding = np.where(missing, 0, between.intervals.count(values))
             if holding.sum() < count.sum():
                 count, best = holding, (between, values)
-        for begin, end in _portions(count):
+        for begin, end in portions(count):
             if best is None:
                 change, place = spread(low[begin:end], high[begin:end])
                 position = order[place]
@@ -192,7 +192,7 @@ def _numbers(values: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), missing
 
 
-def _portions(count: Ints) -> Iterator[tuple[int, int]]:
+def portions(count: Ints) -> Iterator[tuple[int, int]]:
     """Ranges of changes with about PAIRS_AT_ONCE candidates each."""
     total = np.cumsum(count)
     start = 0

@@ -60,7 +60,9 @@ class Operator:
         raise TypeError(f"{type(self).__name__} does not say what it computes")
 
     def forget(self, queries: Ints) -> None:
-        """Lets go of what belongs to dropped queries."""
+        """Lets go of what belongs to dropped queries, here and below."""
+        for child in self.children:
+            child.forget(queries)
 
     def size(self) -> int:
         """How many rows of state it holds."""

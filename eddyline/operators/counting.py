@@ -127,6 +127,7 @@ class Counting(Operator):
         self._grow()
 
     def forget(self, queries: Ints) -> None:
+        super().forget(queries)
         self._keep(~np.isin(self.slots.query, queries))
 
     def size(self) -> int:

@@ -34,6 +34,7 @@ class Expirations(Operator):
         return concat([delta, _ends(gone)], self.types, attached=True)
 
     def forget(self, queries: Ints) -> None:
+        super().forget(queries)
         self.waiting = self.waiting.take(~np.isin(query_of(self.waiting), queries)).spread()
 
     def size(self) -> int:

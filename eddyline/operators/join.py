@@ -260,6 +260,7 @@ class Join(Operator):
     # state
 
     def forget(self, queries: Ints) -> None:
+        super().forget(queries)
         for stem in self.stems:
             if stem.attached:
                 stem.forget(queries)

@@ -1,16 +1,19 @@
 """Plan nodes to operators, one short function per node.
 
 Changes stay common to the family as long as they can; they are attached to queries where a parameter is first needed,
-below operators that keep an answer per query, and at the latest at the root.
+below operators that keep an answer per query, and at the latest at the root. Operators that wait for the clock run once
+per class of queries (`cluster.py`), with all that is below them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 
 from eddyline import types as t
 from eddyline.operators.attach import Attach, attached
 from eddyline.operators.base import Operator
+from eddyline.operators.cluster import Cluster
 from eddyline.operators.counting import Counting
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
@@ -23,18 +26,45 @@ from eddyline.plan import nodes
 from eddyline.plan.expressions import all_of, conjuncts, params_of
 from eddyline.sql.bound import Call, Window
 
+Lower = Callable[[nodes.Node], Operator]
+Waiting = nodes.Distinct | nodes.Negation | nodes.Intersect | nodes.GroupBy | nodes.RangeExtreme
+
 
 def lower_family(plan: nodes.Node) -> Operator:
     return attached(lower(plan))
 
 
-@singledispatch
 def lower(node: nodes.Node) -> Operator:
+    """The operators of a node; those that wait, with all below them, in a cluster."""
+    counts = isinstance(node, nodes.Stream) and node.window.kind == "rows"
+    if not (counts or isinstance(node, Waiting)):
+        return operator(node, lower)
+    return Cluster(operator(node, _inside), _params(node), shows_itself=_shows_itself(node))
+
+
+def _inside(node: nodes.Node) -> Operator:
+    return operator(node, _inside)
+
+
+def _params(node: nodes.Node) -> set[int]:
+    own = {i for e in nodes.expressions(node) for i in params_of(e)}
+    return own.union(*(_params(i) for i in node.inputs))
+
+
+def _shows_itself(node: nodes.Node) -> bool:
+    """Whether it has an answer before any tuple arrives."""
+    always = isinstance(node, nodes.Table | nodes.RangeExtreme) or (isinstance(node, nodes.GroupBy) and not node.keys)
+    return always or any(_shows_itself(i) for i in node.inputs)
+
+
+@singledispatch
+def operator(node: nodes.Node, lower: Lower) -> Operator:
+    """The operator of one node; `lower` is how its inputs are lowered."""
     raise TypeError(f"{type(node).__name__} has no operator")
 
 
-@lower.register
-def _(node: nodes.Stream) -> Operator:
+@operator.register
+def _(node: nodes.Stream, lower: Lower) -> Operator:
     types = [f.type for f in node.fields]
     if node.window.kind != "rows":
         return StreamScan(node.source.stream, node.source.time, node.window, types)
@@ -42,16 +72,19 @@ def _(node: nodes.Stream) -> Operator:
     return RowsWindow(StreamScan(node.source.stream, node.source.time, Window("unbounded"), types), node.window.size)
 
 
-@lower.register
-def _(node: nodes.Table) -> Operator:
+@operator.register
+def _(node: nodes.Table, lower: Lower) -> Operator:
     return TableScan(node.source.table, [f.type for f in node.fields])
 
 
-@lower.register
-def _(node: nodes.Select) -> Operator:
+@operator.register
+def _(node: nodes.Select, lower: Lower) -> Operator:
     child = lower(node.input)
     static = all_of(c for c in conjuncts(node.condition) if not params_of(c))
     by_query = all_of(c for c in conjuncts(node.condition) if params_of(c))
+    if by_query is not None and isinstance(child, Cluster):
+        child.where(by_query)
+        by_query = None
     if static is not None:
         child = Filter(child, static)
     if by_query is None:
@@ -59,8 +92,8 @@ def _(node: nodes.Select) -> Operator:
     return Filter(child, by_query) if child.attached else Attach(child, by_query)
 
 
-@lower.register
-def _(node: nodes.Project) -> Operator:
+@operator.register
+def _(node: nodes.Project, lower: Lower) -> Operator:
     child = lower(node.input)
     exprs = tuple(o.expr for o in node.outputs)
     if child.pending or any(params_of(e) for e in exprs):
@@ -68,48 +101,48 @@ def _(node: nodes.Project) -> Operator:
     return Project(child, exprs)
 
 
-@lower.register
-def _(node: nodes.Union) -> Operator:
+@operator.register
+def _(node: nodes.Union, lower: Lower) -> Operator:
     children = [lower(i) for i in node.inputs]
     if any(c.attached or c.pending for c in children):
         children = [attached(c) for c in children]
     return Union(children)
 
 
-@lower.register
-def _(node: nodes.Join) -> Operator:
+@operator.register
+def _(node: nodes.Join, lower: Lower) -> Operator:
     return Join([lower(i) for i in node.inputs], node.condition)
 
 
-@lower.register
-def _(node: nodes.TableJoin) -> Operator:
+@operator.register
+def _(node: nodes.TableJoin, lower: Lower) -> Operator:
     children = [lower(node.input), lower(node.table)]
     return Join(children, node.condition, frozen_table=1 if node.kind == "non-retroactive" else None)
 
 
-@lower.register
-def _(node: nodes.Distinct) -> Operator:
+@operator.register
+def _(node: nodes.Distinct, lower: Lower) -> Operator:
     return Counting("distinct", [attached(lower(node.input))])
 
 
-@lower.register
-def _(node: nodes.Negation) -> Operator:
+@operator.register
+def _(node: nodes.Negation, lower: Lower) -> Operator:
     return Counting("negation", [attached(lower(node.left)), attached(lower(node.right))])
 
 
-@lower.register
-def _(node: nodes.Intersect) -> Operator:
+@operator.register
+def _(node: nodes.Intersect, lower: Lower) -> Operator:
     return Counting("intersect", [attached(lower(node.left)), attached(lower(node.right))])
 
 
-@lower.register
-def _(node: nodes.GroupBy) -> Operator:
+@operator.register
+def _(node: nodes.GroupBy, lower: Lower) -> Operator:
     return GroupBy(attached(lower(node.input)), node.keys, node.aggregates)
 
 
-@lower.register
-def _(node: nodes.RangeExtreme) -> Operator:
+@operator.register
+def _(node: nodes.RangeExtreme, lower: Lower) -> Operator:
     low = Call("ge", (node.position, node.low), t.BOOLEAN)
     high = Call("le", (node.position, node.high), t.BOOLEAN)
     within = nodes.Select(node.table, Call("and", (low, high), t.BOOLEAN))
-    return lower(nodes.GroupBy(within, (), (node.aggregate,)))
+    return operator(nodes.GroupBy(within, (), (node.aggregate,)), lower)

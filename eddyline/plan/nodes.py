@@ -247,6 +247,26 @@ Node = (
 )
 
 
+def expressions(node: Node) -> list[Expr]:
+    """The expressions of a node itself, not of its inputs."""
+    match node:
+        case Stream():
+            return [] if node.window.size is None else [node.window.size]
+        case Select():
+            return [node.condition]
+        case Join() | TableJoin():
+            return [] if node.condition is None else [node.condition]
+        case Project():
+            return [o.expr for o in node.outputs]
+        case GroupBy():
+            return [*node.keys, *(a.argument for a in node.aggregates if a.argument is not None)]
+        case RangeExtreme():
+            argument = node.aggregate.argument
+            return [node.position, node.low, node.high, *([] if argument is None else [argument])]
+        case Table() | Union() | Intersect() | Negation() | Distinct():
+            return []
+
+
 def _check(expr: Expr, fields: tuple[Field, ...]) -> None:
     for e in walk(expr):
         if isinstance(e, Column):

@@ -55,6 +55,17 @@ FOUND = {
 }
 
 
+def test_under_clock_max_a_snapshot_leaves_out_what_the_query_did_not_see() -> None:
+    events = [
+        ("register", "q", "SELECT x.a, y.n FROM s [RANGE 3 SECONDS] AS x, r AS y WHERE x.a = y.a"),
+        row("r", 0),
+        row("s", 3),
+        row("r", 1, n="b"),
+        ("advance", at(4)),
+    ]
+    check(Random(1), Scenario({"r": 3, "s": 0}, events, clock="max"), snapshots=1.0)
+
+
 @pytest.mark.parametrize("claim", FOUND)
 def test_found(claim: str) -> None:
     delays, events = FOUND[claim]

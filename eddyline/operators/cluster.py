@@ -1,0 +1,135 @@
+"""Clusters: operators that wait keep their state once per class of queries, not once per query.
+
+Queries of a family that agree on every parameter used below, and on what they have seen, cannot be told apart there.
+The operators below run on a table of such classes; a change of a class becomes a change of each member that satisfies
+the conditions above (HAVING with another threshold). State and work below follow the number of classes.
+
+A query joins an existing class only if nothing can have happened to the class yet: no tuple arrived, no time passed,
+and nothing below shows itself before a tuple does (a table, a group that always exists).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.families.queries import QueryRows, QueryTable
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.ranges import equal_ranges, spread
+from eddyline.operators.access import portions
+from eddyline.operators.attach import Matcher
+from eddyline.operators.base import Operator, Step
+from eddyline.operators.evaluate import Functions
+from eddyline.sql.bound import Expr, Field
+from eddyline.state.delta import Delta, Ints, concat, query_of
+
+
+class Cluster(Operator):
+    def __init__(self, child: Operator, used: Iterable[int], *, shows_itself: bool) -> None:
+        """`used` are the parameters below; `shows_itself` if something below has an answer before a tuple arrives."""
+        super().__init__((child,))
+        self.types, self.attached = child.types, True
+        self.used = sorted(used)
+        self.shows_itself = shows_itself
+        self.classes: QueryTable | None = None
+        self.query: Ints = np.empty(0, np.int64)  # members, sorted by class
+        self.member_of: Ints = np.empty(0, np.int64)
+        self.matcher = Matcher(None, (), self.types)
+        self._known: dict[tuple[int, int], tuple[ColumnCoder, KeyTable, list[int]]] = {}
+
+    def where(self, condition: Expr) -> None:
+        """A condition with parameters to check when changes are given to the members."""
+        self.matcher = Matcher(condition, (), self.types)
+
+    def pull(self, step: Step) -> Delta:
+        classes = self._classes(step.queries)
+        rows = classes.rows()
+        if step.kind == "replay":
+            new = self._take_in(step, classes)
+            rows = classes.rows().only(new)
+        changes = self.children[0].pull(replace(step, queries=rows))
+        return self._give(step, changes)
+
+    def _classes(self, queries: QueryRows) -> QueryTable:
+        if self.classes is None:
+            self.classes = QueryTable([Field(f"p{i}", p.type) for i, p in enumerate(queries.params)])
+        return self.classes
+
+    def _take_in(self, step: Step, classes: QueryTable) -> Ints:
+        """Puts the new queries into classes; returns those classes that are new."""
+        live = step.queries.live()
+        since = step.queries.since[live]
+        first_new = classes.next_id
+        member_of = np.empty(len(live), np.int64)
+        for moment in np.unique(since):
+            mine = np.nonzero(since == moment)[0]
+            member_of[mine] = self._class_of(step, live[mine], int(moment), classes)
+        query = np.concatenate([self.query, step.queries.ids[live]])
+        both = np.concatenate([self.member_of, member_of])
+        order = np.lexsort((query, both))
+        self.query, self.member_of = query[order], both[order]
+        return np.arange(first_new, classes.next_id)
+
+    def _class_of(self, step: Step, position: Ints, since: int, classes: QueryTable) -> Ints:
+        """The class of each query, among those that began at the same moment."""
+        where = pa.array(position)
+        columns = [step.queries.params[i].take(where) for i in self.used]
+        moment = since, step.now
+        if moment not in self._known or self.shows_itself:
+            coder = ColumnCoder([c.type for c in columns])
+            self._known = {moment: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
+        coder, table, ids = self._known[moment]
+        slots = table.insert(coder.codes(columns, len(position)))
+        fresh = len(ids) + np.arange(len(table) - len(ids))
+        if len(fresh):
+            first = np.sort(np.unique(slots, return_index=True)[1])[-len(fresh) :]
+            first = first[np.argsort(slots[first])]
+            example = pa.array(position[first])
+            names = pa.array([""] * len(fresh), pa.string())
+            ids += classes.add(names, [p.take(example) for p in step.queries.params], since).tolist()
+        return np.array(ids, np.int64)[slots]
+
+    def _give(self, step: Step, changes: Delta) -> Delta:
+        """Changes of classes as changes of their members, under the condition."""
+        low, high = equal_ranges(self.member_of, query_of(changes))
+        parts = []
+        for start, stop in portions(high - low):
+            change, member = spread(low[start:stop], high[start:stop])
+            given = replace(changes.take(change + start), query=self.query[member])
+            parts.append(self.matcher.filter(step, given))
+        return concat(parts, self.types, attached=True)
+
+    def forget(self, queries: Ints) -> None:
+        """Members leave; a class without members goes."""
+        before = np.unique(self.member_of)
+        kept = ~np.isin(self.query, queries)
+        self.query, self.member_of = self.query[kept], self.member_of[kept]
+        gone = np.setdiff1d(before, self.member_of)
+        if self.classes is not None and len(gone):
+            self._known.clear()
+            self.classes.drop(gone)
+            super().forget(gone)
+            if self.classes.crowded:
+                self.classes.clear_away()
+
+    def size(self) -> int:
+        return len(self.query)
+
+    def save(self) -> dict[str, pa.Table]:
+        members = pa.table({"query": self.query, "class": self.member_of})
+        if self.classes is None:
+            return {"members": members}
+        next_id = pa.table({"next_id": [self.classes.next_id]})
+        return {"members": members, "classes": self.classes.save(), "next_class": next_id}
+
+    def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
+        members = saved["members"]
+        self.query, self.member_of = (np.array(members.column(c).to_numpy(), np.int64) for c in ("query", "class"))
+        if "classes" in saved:
+            table = saved["classes"]
+            names = [n for n in table.column_names if n.startswith("p")]
+            self.classes = QueryTable([Field(n, table.schema.field(n).type) for n in names])
+            self.classes.load(table, saved["next_class"].column("next_id")[0].as_py())
