@@ -139,7 +139,7 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         clock = times(np.array([running.clock], np.int64))[0].as_py()
         lines.append(f"clock: {clock}  changes: {running.changes}  rows of state: {running.state_rows()}")
         for o in running.root.walk():
-            lines.append(f"  {type(o).__name__}: {'by query' if o.attached else 'common'}, {o.size()} rows")
+            lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
     return "\n".join(lines)
 
 

@@ -64,6 +64,10 @@ class Operator:
         for child in self.children:
             child.forget(queries)
 
+    def note(self) -> str:
+        """A remark for EXPLAIN ANALYZE."""
+        return "by query" if self.attached else "common"
+
     def size(self) -> int:
         """How many rows of state it holds."""
         return 0

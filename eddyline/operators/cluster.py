@@ -115,6 +115,9 @@ class Cluster(Operator):
             if self.classes.crowded:
                 self.classes.clear_away()
 
+    def note(self) -> str:
+        return f"{len(self.query)} queries in {0 if self.classes is None else len(self.classes)} classes"
+
     def size(self) -> int:
         return len(self.query)
 

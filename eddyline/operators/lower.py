@@ -39,11 +39,12 @@ def lower(node: nodes.Node) -> Operator:
     counts = isinstance(node, nodes.Stream) and node.window.kind == "rows"
     if not (counts or isinstance(node, Waiting)):
         return operator(node, lower)
-    return Cluster(operator(node, _inside), _params(node), shows_itself=_shows_itself(node))
+    return Cluster(operator(node, inside), _params(node), shows_itself=_shows_itself(node))
 
 
-def _inside(node: nodes.Node) -> Operator:
-    return operator(node, _inside)
+def inside(node: nodes.Node) -> Operator:
+    """The operators of a node inside a cluster: one copy per class, and no cluster within."""
+    return operator(node, inside)
 
 
 def _params(node: nodes.Node) -> set[int]:

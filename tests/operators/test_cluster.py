@@ -1,0 +1,99 @@
+"""Waiting operators keep state once per class of queries that cannot be told apart below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import eddyline
+from eddyline.operators.cluster import Cluster
+
+FAMILY = (
+    "CREATE QUERY FAMILY busy (w INT, least INT) AS "
+    "SELECT a, COUNT(*) AS n FROM s [RANGE :w SECONDS] GROUP BY a HAVING COUNT(*) >= :least"
+)
+
+
+def world() -> eddyline.Connection:
+    db = eddyline.connect()
+    db.execute("CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS")
+    db.execute("CREATE TABLE t (a INT)")
+    return db
+
+
+def thresholds(n: int, w: int = 10, start: int = 0) -> pa.Table:
+    names = [f"q{i}" for i in range(start, start + n)]
+    return pa.table(
+        {"query": names, "w": pa.array([w] * n, pa.int32()), "least": pa.array(range(1, n + 1), pa.int32())}
+    )
+
+
+def push(db: eddyline.Connection, second: int, *values: int) -> Any:
+    return db.push("s", [{"a": v, "ts": f"2026-01-01 00:00:{second:02d}"} for v in values])
+
+
+def classes(db: eddyline.Connection) -> list[int]:
+    """How many classes each cluster of the connection has."""
+    clusters = [o for r in db.running.values() for o in r.root.walk() if isinstance(o, Cluster)]
+    return [len(c.classes) if c.classes is not None else 0 for c in clusters]
+
+
+def test_queries_that_differ_above_a_grouping_share_its_state() -> None:
+    db = world()
+    db.execute(FAMILY)
+    db.register("busy", thresholds(50))
+    changes = push(db, 1, 7, 7, 7)
+    assert classes(db) == [1]
+    assert sorted(changes.queries()) == ["q0", "q1", "q2"]
+    assert db.snapshot("q2").to_pylist() == [{"a": 7, "n": 3}] and db.snapshot("q3").num_rows == 0
+
+
+def test_queries_with_other_windows_are_other_classes() -> None:
+    db = world()
+    db.execute(FAMILY)
+    db.register("busy", thresholds(5, w=10))
+    db.register("busy", thresholds(5, w=20, start=5))
+    assert classes(db) == [2]
+
+
+def test_texts_registered_one_by_one_before_any_tuple_share_a_class() -> None:
+    db = world()
+    for i in range(20):
+        text = f"SELECT a, COUNT(*) AS n FROM s [RANGE 10 SECONDS] GROUP BY a HAVING COUNT(*) > {i}"
+        db.execute(f"CREATE CONTINUOUS QUERY q{i} AS {text}")
+    assert classes(db) == [1]
+
+
+def test_a_query_registered_after_a_tuple_or_after_time_has_passed_has_a_class_of_its_own() -> None:
+    db = world()
+    db.execute(FAMILY)
+    db.register("busy", thresholds(1))
+    push(db, 1, 7)
+    db.register("busy", thresholds(1, start=1))
+    assert classes(db) == [2]
+    push(db, 2, 7)
+    assert db.snapshot("q0").to_pylist() == [{"a": 7, "n": 2}]
+    assert db.snapshot("q1").to_pylist() == [{"a": 7, "n": 1}]
+    db.advance("2026-01-01 00:00:05")
+    db.register("busy", thresholds(1, start=2))
+    assert classes(db) == [3]
+
+
+def test_groups_that_always_exist_are_shown_to_every_newcomer() -> None:
+    db = world()
+    for i in range(3):
+        changes = db.execute(f"CREATE CONTINUOUS QUERY c{i} AS SELECT COUNT(*) AS n FROM s HAVING COUNT(*) < {i + 5}")
+        assert changes.rows(f"c{i}").column("n").to_pylist() == [0]
+
+
+def test_a_class_goes_with_its_last_member() -> None:
+    db = world()
+    db.execute(FAMILY)
+    db.register("busy", thresholds(3, w=10))
+    db.register("busy", thresholds(3, w=20, start=3))
+    push(db, 1, 7, 8, 9)
+    db.drop("busy", ["q0", "q1", "q2"])
+    db.running[next(iter(db.running))].let_go()
+    assert classes(db) == [1]
+    assert push(db, 2, 7).queries() == ["q3", "q4"]
