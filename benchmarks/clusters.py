@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import eddyline
-from benchmarks.report import Figure, report
+from benchmarks._report import Figure, report
 from eddyline.operators import lower
 
 QUERIES, ROWS, BATCHES = 200, 6_000, 4

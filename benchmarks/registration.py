@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import eddyline
-from benchmarks.report import Figure, report
+from benchmarks._report import Figure, report
 
 TEXTS = 100_000
 ROWS = 1_000_000
