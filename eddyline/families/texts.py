@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.errors import Error
+from eddyline.sql.bound import BoundQuery
 from eddyline.sql.scope import Recipe
 
 _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORECASE | re.ASCII)
@@ -70,7 +72,7 @@ class Known:
     """What a template means: its family, and per parameter the literal it comes from and how it is made."""
 
     family: int
-    makers: tuple[tuple[int, Callable[[str], Any]], ...]  # (which literal, how) for each parameter
+    makers: tuple[tuple[int | None, Callable[[str], Any]], ...]  # (which literal, how) for each parameter
     fixed: tuple[tuple[int, str], ...]  # literals that belong to the shape
 
 
@@ -94,28 +96,36 @@ class Templates:
             if literals[i] != text:
                 return None
         try:
-            return known.family, [make(literals[i]) for i, make in known.makers]
+            return known.family, [make("" if i is None else literals[i]) for i, make in known.makers]
         except (Error, ValueError, LookupError, OverflowError):
             return None
 
-    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], types: Sequence[pa.DataType]) -> None:
-        """Remembers a template after its text took the slow path."""
+    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], bound: BoundQuery) -> None:
+        """Remembers a template after its text took the slow path.
+
+        A constant that is not made from a literal (TRUE) is part of the template, and so always the same.
+        """
         if not all(_fits(text, 31) for text in found.literals):
             return  # its size chose a type that a smaller number would not
         where = {place: i for i, place in enumerate(found.places)}
-        makers: list[tuple[int, Callable[[str], Any]]] = []
-        for r, type_ in zip(recipes, types, strict=True):
+        makers: list[tuple[int | None, Callable[[str], Any]]] = []
+        for r, param, value in zip(recipes, bound.params, bound.values, strict=True):
             if r.origin not in where or r.make is None:
-                return
+                makers.append((None, partial(_always, value)))
+                continue
             i = where[r.origin]
             make = _unquoted(r.make) if found.literals[i][0] == "'" else r.make
-            makers.append((i, _in_range(make, type_) if t.is_integer(type_) else make))
+            makers.append((i, _in_range(make, param.type) if t.is_integer(param.type) else make))
         used = {i for i, _ in makers}
         fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
         self._known[found.template] = Known(family, tuple(makers), fixed)
 
     def forget(self, family: int) -> None:
         self._known = {k: v for k, v in self._known.items() if v.family != family}
+
+
+def _always(value: Any, _: str) -> Any:
+    return value
 
 
 def _unquoted(make: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -82,8 +82,7 @@ class Connection:
             self.start(family)
         known = cut(place)
         if known is not None and known.name == name:
-            types = [p.type for p in binding.bound.params]
-            self.templates.learn(known, family.number, binding.recipes, types)
+            self.templates.learn(known, family.number, binding.recipes, binding.bound)
         return self._add_query(family, name, binding.bound.values)
 
     def _is_free(self, name: str) -> bool:

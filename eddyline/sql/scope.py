@@ -9,7 +9,6 @@ from typing import Any, Literal, NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline import types as t
 from eddyline.errors import BindError, did_you_mean
 from eddyline.sql.bound import Column, Constant, Expr, Field, Param
 from eddyline.sql.constants import Folded
@@ -34,8 +33,7 @@ class Constants:
     recipes: list[Recipe] = field(default_factory=list)
 
     def settle(self, c: Folded) -> Expr:
-        liftable = self.policy == "lift" and c.value is not None and c.type != t.BOOLEAN
-        if not liftable:
+        if self.policy == "keep" or c.value is None:
             return Constant(c.value, c.type)
         index = len(self.params)
         self.params.append(Field(f"p{index}", c.type))

@@ -265,3 +265,13 @@ def test_a_change_of_the_catalog_forgets_what_texts_meant() -> None:
     db.execute("CREATE STREAM trades (symbol STRING, price STRING, ts TIMESTAMP) WATERMARK ts")
     with pytest.raises(eddyline.BindError, match="compared"):
         db.execute(text.format("c", 3))
+
+
+def test_booleans_are_constants_too() -> None:
+    db = eddyline.connect()
+    db.execute("CREATE STREAM s (f BOOLEAN, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS")
+    for i, word in enumerate(["TRUE", "FALSE", "true", "TRUE", "false"]):
+        db.execute(f"CREATE CONTINUOUS QUERY q{i} AS SELECT f FROM s WHERE f = {word}")
+    assert db.execute("SHOW FAMILIES").num_rows == 1
+    changes = db.push("s", [{"f": False, "ts": "2026-01-01 00:00:00"}])
+    assert sorted(changes.queries()) == ["q1", "q4"]

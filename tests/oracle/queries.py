@@ -52,7 +52,7 @@ def predicate(rnd: Random, x: str, depth: int = 2) -> str:
     if kind == 4:
         return f"{x}.n {rnd.choice(['=', '<>', '<', '>='])} '{rnd.choice(['a', 'ab', 'b', ''])}'"
     if kind == 5:
-        return f"{x}.f"
+        return rnd.choice([f"{x}.f", f"{x}.f = TRUE", f"{x}.f <> FALSE", "TRUE", f"{x}.f IS FALSE"])
     if kind == 6:
         return f"{x}.c {rnd.choice(['<', '<=', '>', '>=', '=', '<>'])} {rnd.choice(['0.5', '1', '2.25', '-1'])}"
     return f"{number(rnd, x)} {rnd.choice(['<', '<=', '>', '>=', '=', '<>'])} {rnd.randint(-1, 4)}"
