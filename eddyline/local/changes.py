@@ -5,8 +5,9 @@ Rows are built only when asked for: counting and listing queries look at positio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -42,10 +43,15 @@ class Arrival:
 
 
 class Changes:
-    def __init__(self, parts: Sequence[Part], arrivals: Sequence[Arrival], names: Lookup) -> None:
-        self._parts = [p for p in parts if len(p.delta)]
+    def __init__(self, parts: Callable[[], Sequence[Part]], arrivals: Sequence[Arrival], names: Lookup) -> None:
+        self._make = parts
         self._arrivals = arrivals
         self._names = names
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """Made when first asked for: what a new query sees may wait until then."""
+        return [p for p in self._make() if len(p.delta)]
 
     def count(self) -> int:
         """The number of changes (query, row)."""
@@ -63,10 +69,10 @@ class Changes:
 
     def rows(self, name: str) -> pa.Table:
         """The changes of one query: op, ts, exp, then its own columns. For a family, `query` comes first."""
-        family = self._names.family(name)
+        family = self._names.family(name, self._parts)
         if family is not None:
             return self._of_family(family)
-        family, query = self._names.query(name)
+        family, query = self._names.query(name, self._parts)
         delta = self._delta(family)
         return _table(family, delta.take(query_of(delta) == query).spread())
 
@@ -123,9 +129,9 @@ class Changes:
         return last[new], query[new]
 
     def _family(self, name: str) -> Family:
-        family = self._names.family(name)
+        family = self._names.family(name, self._parts)
         if family is None:
-            family, _ = self._names.query(name)
+            family, _ = self._names.query(name, self._parts)
         return family
 
     def _part(self, family: Family) -> Part | None:
@@ -147,22 +153,21 @@ class Changes:
 class Lookup:
     """How a name given to `Changes` is understood: as it was then, families first, also if dropped since."""
 
-    def __init__(self, registry: Registry, parts: Sequence[Part]) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._parts = parts
         self._then = {f.number: f.queries.next_id for f in registry}
 
-    def family(self, name: str) -> Family | None:
+    def family(self, name: str, parts: Sequence[Part]) -> Family | None:
         found = self._registry.find(name) if isinstance(name, str) else None
         if found is not None and found.number in self._then:
             return found
-        return next((p.family for p in self._parts if p.family.name.lower() == str(name).lower()), None)
+        return next((p.family for p in parts if p.family.name.lower() == str(name).lower()), None)
 
-    def query(self, name: str) -> tuple[Family, int]:
+    def query(self, name: str, parts: Sequence[Part]) -> tuple[Family, int]:
         found = self._registry.owner(name) if isinstance(name, str) else None
         if found is not None and found[1] < self._then.get(found[0].number, 0):
             return found
-        for p in self._parts:  # it has been dropped since, and its name may belong to another
+        for p in parts:  # it has been dropped since, and its name may belong to another
             places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]
             if len(places):
                 return p.family, int(p.queries.ids[places[-1]])

@@ -31,7 +31,7 @@ from eddyline.sql.binder import bind_standing
 from eddyline.sql.catalog import Catalog, Function, Stream, Table
 from eddyline.sql.functions import NAMED
 from eddyline.sql.parser import parse
-from eddyline.state.delta import MIN, Delta, Ints, micros
+from eddyline.state.delta import MIN, Delta, Ints, micros, query_of
 
 
 class Connection:
@@ -89,8 +89,7 @@ class Connection:
         return self.registry.find(name) is None and self.registry.names.owner(name) is None
 
     def _add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
-        query = self.registry.add_one(family, name, values, self.arrivals)
-        return self._show_what_stands(family, lambda: np.array([query]))
+        return self._show_what_stands(family, [self.registry.add_one(family, name, values, self.arrivals)])
 
     # families and queries
 
@@ -110,16 +109,18 @@ class Connection:
         if not data.num_columns and not data.num_rows:  # an empty list
             return self._collect([])
         ids = self.registry.add_many(target, data, self.arrivals)
-        return self._show_what_stands(target, lambda: ids)
+        return self._show_what_stands(target, ids)
 
     def drop(self, family: str, names: Sequence[str]) -> None:
         """Drops queries of a family by name. All or none."""
         self.drop_queries(self.registry.named(family), names)
 
     def drop_queries(self, family: Family, names: Sequence[str]) -> None:
+        self._settle(self.running[family.number])
         self._forget(family, self.registry.drop(family, names))
 
     def drop_query(self, family: Family, name: str, query: int) -> None:
+        self._settle(self.running[family.number])
         self._forget(family, self.registry.drop_one(family, name, query))
 
     def _forget(self, family: Family, ids: Ints) -> None:
@@ -133,20 +134,36 @@ class Connection:
             family.queries.clear_away()
 
     def remove(self, family: Family) -> None:
+        self._settle(self.running[family.number])
         self.registry.remove(family)
         self.templates.forget(family.number)
         streams = self.running.pop(family.number).streams
         for stream in streams:
             self._let_go(stream)
 
-    def _show_what_stands(self, family: Family, ids: Callable[[], Ints]) -> Changes:
+    def _show_what_stands(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
         """New queries see tables, and groups that always exist, as they stand."""
         running = self.running[family.number]
-        if not running.tables and not running.waits:
+        if not running.shows_itself:
             return self._collect([])
-        queries = family.queries.rows().only(ids())
-        found = running.run("replay", self.clock_of(running), queries, tables=self._contents(running))
-        return self._collect([Part(family, family.queries.rows(), found)])
+        newcomers = running.announce(ids, self.clock_of(running), lambda: self._settle(running))
+
+        def shown() -> list[Part]:
+            self._settle(running)
+            assert newcomers.shown is not None
+            mine = newcomers.shown.take(np.isin(query_of(newcomers.shown), np.asarray(ids, np.int64)))
+            return [Part(family, family.queries.rows(), mine)]
+
+        return Changes(shown, (), Lookup(self.registry))
+
+    def settle(self) -> None:
+        """All who came see how things stand, so that counters and state are as if they had been asked."""
+        for running in self.running.values():
+            self._settle(running)
+
+    def _settle(self, running: RunningFamily) -> None:
+        """Before a family moves on, those who came to it see how it stands."""
+        running.settle(lambda: self._contents(running))
 
     def _contents(self, running: RunningFamily) -> dict[str, Delta]:
         return {name: self.tables[name].content() for name in running.tables}
@@ -197,6 +214,7 @@ class Connection:
         return [self._step(r, {key: batch}) for r in readers]
 
     def _step(self, running: RunningFamily, streams: Mapping[str, Delta]) -> Part:
+        self._settle(running)
         queries = running.family.queries.rows()
         return Part(running.family, queries, running.run("arrivals", self.clock_of(running), queries, streams))
 
@@ -214,14 +232,16 @@ class Connection:
     def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Changes:
         """Deletes and adds rows of a table, and tells every family that reads it."""
         key = table.name.lower()
+        readers = [r for r in self.running.values() if key in r.tables]
+        for r in readers:
+            self._settle(r)
         delta = self.tables[key].change(gone, new)
         parts = []
         if len(delta):
-            for r in self.running.values():
-                if key in r.tables:
-                    queries = r.family.queries.rows()
-                    found = r.run("arrivals", self.clock_of(r), queries, tables={key: delta})
-                    parts.append(Part(r.family, queries, found))
+            for r in readers:
+                queries = r.family.queries.rows()
+                found = r.run("arrivals", self.clock_of(r), queries, tables={key: delta})
+                parts.append(Part(r.family, queries, found))
         return self._collect(parts)
 
     def _set_apart(self, stream: str, columns: list[pa.Array], which: Any) -> None:
@@ -234,7 +254,7 @@ class Connection:
         self.histories[stream].let_go(before, min((r.oldest() for r in readers), default=self.arrivals))
 
     def _collect(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
-        return Changes(parts, arrivals, Lookup(self.registry, parts))
+        return Changes(lambda: parts, arrivals, Lookup(self.registry))
 
     # asking
 
@@ -254,6 +274,7 @@ class Connection:
                 f"{name!r} was registered WITH (snapshot = 'no'): its answer is not kept.",
                 hint="Fold its changes, or register it without that option.",
             )
+        self._settle(running)
         clock = max(running.clock, self.clock_of(running))
         return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
 
@@ -283,11 +304,13 @@ class Connection:
     def explain(self, name: str, analyze: bool = False) -> str:
         from eddyline.local.showing import explain
 
+        self.settle()
         return explain(self, name, analyze)
 
     def stats(self) -> dict[str, Any]:
         from eddyline.local.showing import stats
 
+        self.settle()
         return stats(self)
 
     def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
@@ -311,6 +334,7 @@ class Connection:
 
     def save(self, path: Any) -> None:
         """Writes everything to a directory, from which `eddyline.connect(path)` goes on."""
+        self.settle()
         from eddyline.local.storage import save
 
         save(self, path)

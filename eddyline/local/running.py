@@ -7,7 +7,8 @@ non-retroactive tables, several clocks); selections and joins are computed again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -22,12 +23,21 @@ from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.expirations import Expirations
 from eddyline.operators.group_by import GroupBy
 from eddyline.operators.join import Join
-from eddyline.operators.lower import lower_family
+from eddyline.operators.lower import lower_family, shows_itself
 from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, query_of
 from eddyline.state.stem import Stem
+
+
+@dataclass
+class Newcomers:
+    """Queries that came at the same clock and have not been shown what stands; then, what they were shown."""
+
+    clock: int
+    queries: list[int] = field(default_factory=list)
+    shown: Delta | None = None
 
 
 class RunningFamily:
@@ -44,12 +54,14 @@ class RunningFamily:
         self.root = lower_family(family.plan)
         if family.emit == "all":
             self.root = Expirations(self.root)
+        self.newcomers: Newcomers | None = None
         self.answer: Stem | None = None
         # Under 'max' a family of several streams may not have seen all that a stream's history holds.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
         self.waits = several_clocks or any(_keeps_answer(o) for o in self.root.walk())
         if self.waits and family.has_snapshot:
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
+        self.shows_itself = shows_itself(family.plan)
 
     def run(
         self,
@@ -71,6 +83,22 @@ class RunningFamily:
             self.answer.insert(kept, [query_of(kept)], self.clock)
         self.changes += len(found)
         return found
+
+    def announce(self, queries: Sequence[int] | Ints, clock: int, settle: Callable[[], None]) -> Newcomers:
+        """Queries have come that will see what stands; they are shown it together, when someone asks or it changes."""
+        if self.newcomers is not None and self.newcomers.clock != clock:
+            settle()
+        if self.newcomers is None:
+            self.newcomers = Newcomers(clock)
+        self.newcomers.queries.extend(int(q) for q in queries)
+        return self.newcomers
+
+    def settle(self, tables: Callable[[], Mapping[str, Delta]]) -> None:
+        """Shows the newcomers what stands."""
+        if self.newcomers is not None:
+            newcomers, self.newcomers = self.newcomers, None
+            queries = self.family.queries.rows().only(np.array(newcomers.queries, np.int64))
+            newcomers.shown = self.run("replay", newcomers.clock, queries, tables=tables())
 
     def snapshot(
         self, query: int, clock: int, history: Callable[[str], Delta], tables: Mapping[str, Delta]

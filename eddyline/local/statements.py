@@ -174,7 +174,7 @@ def _show(db: Connection, s: st.Show, _: st.Statement) -> pa.Table:
 
 
 def _explain(db: Connection, s: st.Explain, _: st.Statement) -> pa.Table:
-    return pa.table({"plan": showing.explain(db, s.name, s.analyze).split("\n")})
+    return pa.table({"plan": db.explain(s.name, s.analyze).split("\n")})
 
 
 def _select(db: Connection, s: st.SelectOnce, _: st.Statement) -> pa.Table:

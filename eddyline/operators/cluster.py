@@ -4,7 +4,7 @@ Queries of a family that agree on every parameter used below, and on what they h
 The operators below run on a table of such classes; a change of a class becomes a change of each member that satisfies
 the conditions above (HAVING with another threshold). State and work below follow the number of classes.
 
-A query joins an existing class only if nothing can have happened to the class yet: no tuple arrived, no time passed,
+A query joins an existing class only if nothing can have happened to the class yet: no tuple has arrived since it began,
 and nothing below shows itself before a tuple does (a table, a group that always exists).
 """
 
@@ -38,7 +38,8 @@ class Cluster(Operator):
         self.query: Ints = np.empty(0, np.int64)  # members, sorted by class
         self.member_of: Ints = np.empty(0, np.int64)
         self.matcher = Matcher(None, (), self.types)
-        self._known: dict[tuple[int, int], tuple[ColumnCoder, KeyTable, list[int]]] = {}
+        self._latest = -1  # the latest query that was put into a class
+        self._known: dict[int, tuple[ColumnCoder, KeyTable, list[int]]] = {}
 
     def where(self, condition: Expr) -> None:
         """A condition with parameters to check when changes are given to the members."""
@@ -46,10 +47,10 @@ class Cluster(Operator):
 
     def pull(self, step: Step) -> Delta:
         classes = self._classes(step.queries)
+        new = self._take_in(step, classes)
         rows = classes.rows()
         if step.kind == "replay":
-            new = self._take_in(step, classes)
-            rows = classes.rows().only(new)
+            rows = rows.only(new)
         changes = self.children[0].pull(replace(step, queries=rows))
         return self._give(step, changes)
 
@@ -59,8 +60,12 @@ class Cluster(Operator):
         return self.classes
 
     def _take_in(self, step: Step, classes: QueryTable) -> Ints:
-        """Puts the new queries into classes; returns those classes that are new."""
+        """Puts the queries that are new here into classes; returns those classes that are new."""
         live = step.queries.live()
+        live = live[step.queries.ids[live] > self._latest]
+        if not len(live):
+            return np.empty(0, np.int64)
+        self._latest = int(step.queries.ids[live[-1]])
         since = step.queries.since[live]
         first_new = classes.next_id
         member_of = np.empty(len(live), np.int64)
@@ -77,11 +82,10 @@ class Cluster(Operator):
         """The class of each query, among those that began at the same moment."""
         where = pa.array(position)
         columns = [step.queries.params[i].take(where) for i in self.used]
-        moment = since, step.now
-        if moment not in self._known or self.shows_itself:
+        if since not in self._known or self.shows_itself:
             coder = ColumnCoder([c.type for c in columns])
-            self._known = {moment: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
-        coder, table, ids = self._known[moment]
+            self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
+        coder, table, ids = self._known[since]
         slots = table.insert(coder.codes(columns, len(position)))
         fresh = len(ids) + np.arange(len(table) - len(ids))
         if len(fresh):
@@ -125,8 +129,8 @@ class Cluster(Operator):
         members = pa.table({"query": self.query, "class": self.member_of})
         if self.classes is None:
             return {"members": members}
-        next_id = pa.table({"next_id": [self.classes.next_id]})
-        return {"members": members, "classes": self.classes.save(), "next_class": next_id}
+        counters = pa.table({"next_class": [self.classes.next_id], "latest": [self._latest]})
+        return {"members": members, "classes": self.classes.save(), "counters": counters}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         members = saved["members"]
@@ -135,4 +139,6 @@ class Cluster(Operator):
             table = saved["classes"]
             names = [n for n in table.column_names if n.startswith("p")]
             self.classes = QueryTable([Field(n, table.schema.field(n).type) for n in names])
-            self.classes.load(table, saved["next_class"].column("next_id")[0].as_py())
+            counters = saved["counters"]
+            self.classes.load(table, counters.column("next_class")[0].as_py())
+            self._latest = counters.column("latest")[0].as_py()

@@ -39,7 +39,7 @@ def lower(node: nodes.Node) -> Operator:
     counts = isinstance(node, nodes.Stream) and node.window.kind == "rows"
     if not (counts or isinstance(node, Waiting)):
         return operator(node, lower)
-    return Cluster(operator(node, inside), _params(node), shows_itself=_shows_itself(node))
+    return Cluster(operator(node, inside), _params(node), shows_itself=shows_itself(node))
 
 
 def inside(node: nodes.Node) -> Operator:
@@ -52,10 +52,10 @@ def _params(node: nodes.Node) -> set[int]:
     return own.union(*(_params(i) for i in node.inputs))
 
 
-def _shows_itself(node: nodes.Node) -> bool:
-    """Whether it has an answer before any tuple arrives."""
+def shows_itself(node: nodes.Node) -> bool:
+    """Whether it may have an answer before any tuple arrives."""
     always = isinstance(node, nodes.Table | nodes.RangeExtreme) or (isinstance(node, nodes.GroupBy) and not node.keys)
-    return always or any(_shows_itself(i) for i in node.inputs)
+    return always or any(shows_itself(i) for i in node.inputs)
 
 
 @singledispatch

@@ -318,3 +318,17 @@ def test_counts_rows_compact_and_affected_agree_on_random_input(seed):
             assert {q for w in who for q in w["queries"]} <= set(ch.queries())
         seen += ch.count()
     assert seen == db.stats()["changes"] > 0
+
+
+def test_what_a_new_query_sees_is_what_stood_when_it_came_whenever_it_is_asked() -> None:
+    """The first answer of a query may be made late, but not of a later state."""
+    db = world()
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    first = db.execute("CREATE CONTINUOUS QUERY c AS SELECT COUNT(*) AS n FROM t")
+    second = db.execute("CREATE CONTINUOUS QUERY d AS SELECT COUNT(*) AS n FROM t WHERE a > 5")
+    db.execute("INSERT INTO t VALUES (2, 'y'), (9, 'z')")
+    third = db.execute("CREATE CONTINUOUS QUERY e AS SELECT COUNT(*) AS n FROM t WHERE a > 5")
+    db.execute("DROP CONTINUOUS QUERY d")
+    db.execute("DELETE FROM t")
+    found = [ch.rows(name).column("n").to_pylist() for ch, name in ((first, "c"), (second, "d"), (third, "e"))]
+    assert found == [[1], [0], [1]]
