@@ -17,7 +17,7 @@ TEXTS = 100_000
 ROWS = 1_000_000
 STREAMS = {"trades": "symbol STRING, price DOUBLE, qty INT", "quotes": "symbol STRING, bid DOUBLE"}
 SHAPES = (
-    "SELECT symbol, price FROM trades WHERE price > {x}",
+    "SELECT symbol, COUNT(*) AS n FROM trades [RANGE {i} SECONDS] GROUP BY symbol HAVING COUNT(*) > {j}",
     "SELECT symbol, price FROM trades WHERE price BETWEEN {x} AND {y}",
     "SELECT symbol, qty FROM trades WHERE symbol = '{s}' AND qty >= {i}",
     "SELECT symbol FROM trades [RANGE {i} SECONDS] WHERE qty IN ({i}, {j}) AND price < {y}",

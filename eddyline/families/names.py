@@ -27,6 +27,7 @@ class Names:
         self._family = np.empty(0, np.int32)
         self._query = np.empty(0, np.int64)
         self._recent: dict[str, tuple[int, int]] = {}
+        self._asked = "", FREE  # the name whose owner was asked for last, and its number
         self._used = 0
 
     def __len__(self) -> int:
@@ -45,6 +46,7 @@ class Names:
         i = self._strings.find_one(name)
         if i < 0 or self._family[i] == FREE:
             return None
+        self._asked = name, i
         return int(self._family[i]), int(self._query[i])
 
     def owners(self, names: pa.Array) -> tuple[Ints, Ints]:
@@ -71,7 +73,8 @@ class Names:
 
     def release_one(self, name: str) -> None:
         if self._recent.pop(name, None) is None:
-            self._family[self._strings.find_one(name)] = FREE
+            asked, i = self._asked  # whoever gives up a name has just asked for its owner
+            self._family[i if asked == name else self._strings.find_one(name)] = FREE
             self._used -= 1
             self._clear_away()
 
@@ -104,6 +107,7 @@ class Names:
         names, self._family, self._query = self._strings.take(kept), self._family[kept], self._query[kept]
         self._strings = StringTable()
         self._strings.intern(names)
+        self._asked = "", FREE
 
 
 def _grown(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:

@@ -87,6 +87,11 @@ class QueryTable:
         rows.alive[rows.positions(ids)] = False
         self.live -= len(ids)
 
+    def drop_one(self, query: int) -> None:
+        rows = self.rows()
+        rows.alive[np.searchsorted(rows.ids, query)] = False
+        self.live -= 1
+
     @property
     def crowded(self) -> bool:
         """Whether most rows are of dropped queries, and worth clearing away."""

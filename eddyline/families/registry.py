@@ -162,10 +162,9 @@ class Registry:
         return ids
 
     def drop_one(self, family: Family, name: str, query: int) -> Ints:
-        ids = np.array([query])
-        family.queries.drop(ids)
+        family.queries.drop_one(query)
         self.names.release_one(name)
-        return ids
+        return np.array([query])
 
     def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
         if family.kind == "view":

@@ -24,9 +24,9 @@ from eddyline.sql.scope import Recipe
 
 _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORECASE | re.ASCII)
 _DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s*;?\s*", re.IGNORECASE | re.ASCII)
-_LITERAL = re.compile(r"'[^'\\]*'(?!')|(?<![\w.:`\"$@])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_LITERAL = re.compile(r"('[^'\\]*'(?!')|(?<![\w.:`\"$@])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))")
 # Comments, escapes, other quotes, several statements and what a template marks literals with are left to the parser.
-_UNSAFE = re.compile("--|/\\*|\\{#|\\\\|;|\"|`|''|\0|[\ud800-\udfff]")
+_UNSAFE = ("--", "/*", "{#", "\\", ";", '"', "`", "''", "\0")
 _GROUPING = re.compile(r"\b(?:GROUP|HAVING|COUNT|SUM|AVG|MIN|MAX)\b", re.IGNORECASE)
 
 
@@ -38,33 +38,36 @@ def dropped_query(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text without its literals: the query's name, the template, and the literals with their places."""
+    """A text without its literals: the query's name, the template, and what was cut out."""
 
     name: str
     template: str
     literals: list[str]
-    places: list[int]
+    pieces: list[str]  # what stood around the literals, the head of the statement left out
+    start: int  # where the first piece begins
+
+    def places(self) -> list[int]:
+        """Where each literal begins in the text."""
+        found, at = [], self.start
+        for piece, literal in zip(self.pieces, self.literals, strict=False):
+            found.append(at + len(piece))
+            at += len(piece) + len(literal)
+        return found
 
 
 def cut(text: str) -> Cut | None:
     head = _HEAD.match(text)
-    if head is None or _UNSAFE.search(text):
+    if head is None or any(mark in text for mark in _UNSAFE) or not (text.isascii() or _is_whole(text)):
         return None
-    places: list[int] = []
-    literals: list[str] = []
+    parts = _LITERAL.split(text[head.end() :])
+    pieces, literals = parts[::2], parts[1::2]
+    kinds = "".join(["s" if x[0] == "'" else "i" if x.isdigit() else "d" for x in literals])
+    return Cut(head.group(1), f"{kinds}\0" + "\0".join(pieces), literals, pieces, head.end())
 
-    def lift(m: re.Match[str]) -> str:
-        places.append(m.start())
-        literals.append(m.group())
-        literal = m.group()
-        return "\0s" if literal[0] == "'" else "\0i" if literal.isdigit() else "\0d"
 
-    start = head.end()
-    template = _LITERAL.sub(lift, text[start:])
-    if _GROUPING.search(template):
-        bare = [literal.strip("'") for literal in literals]
-        template += f"\0{[bare.index(b) for b in bare]}"
-    return Cut(head.group(1), template, literals, [p + start for p in places])
+def _is_whole(text: str) -> bool:
+    """Whether no character is half a pair."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,22 @@ class Templates:
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
+        self._grouping: set[str] = set()
         self._version = -1
+
+    def _key(self, found: Cut) -> str:
+        """What a text is known by: where it groups, which literals are equal belongs to it."""
+        if found.template not in self._grouping:
+            return found.template
+        bare = [literal.strip("'") for literal in found.literals]
+        return f"{found.template}\0{[bare.index(b) for b in bare]}"
 
     def values(self, found: Cut, version: int) -> tuple[int, list[Any]] | None:
         """(family number, parameter values) of a text whose template is known; None: take the slow path."""
         if version != self._version:
             self._known.clear()
             self._version = version
-        known = self._known.get(found.template)
+        known = self._known.get(self._key(found))
         if known is None:
             return None
         literals = found.literals
@@ -107,7 +118,7 @@ class Templates:
         """
         if not all(_fits(text, 31) for text in found.literals):
             return  # its size chose a type that a smaller number would not
-        where = {place: i for i, place in enumerate(found.places)}
+        where = {place: i for i, place in enumerate(found.places())}
         makers: list[tuple[int | None, Callable[[str], Any]]] = []
         for r, param, value in zip(recipes, bound.params, bound.values, strict=True):
             if r.origin not in where or r.make is None:
@@ -118,7 +129,9 @@ class Templates:
             makers.append((i, _in_range(make, param.type) if t.is_integer(param.type) else make))
         used = {i for i, _ in makers}
         fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
-        self._known[found.template] = Known(family, tuple(makers), fixed)
+        if any(_GROUPING.search(piece) for piece in found.pieces):
+            self._grouping.add(found.template)
+        self._known[self._key(found)] = Known(family, tuple(makers), fixed)
 
     def forget(self, family: int) -> None:
         self._known = {k: v for k, v in self._known.items() if v.family != family}

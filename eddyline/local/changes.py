@@ -5,7 +5,7 @@ Rows are built only when asked for: counting and listing queries look at positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -155,17 +155,27 @@ class Lookup:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._then = {f.number: f.queries.next_id for f in registry}
+        self._then: Mapping[int, int] | None = {f.number: f.queries.next_id for f in registry}
+
+    @classmethod
+    def now(cls, registry: Registry) -> Lookup:
+        """Names as they are when asked: for changes that are none."""
+        lookup = cls.__new__(cls)
+        lookup._registry, lookup._then = registry, None
+        return lookup
+
+    def _was_there(self, family: Family, query: int = 0) -> bool:
+        return self._then is None or query < self._then.get(family.number, 0)
 
     def family(self, name: str, parts: Sequence[Part]) -> Family | None:
         found = self._registry.find(name) if isinstance(name, str) else None
-        if found is not None and found.number in self._then:
+        if found is not None and (self._then is None or found.number in self._then):
             return found
         return next((p.family for p in parts if p.family.name.lower() == str(name).lower()), None)
 
     def query(self, name: str, parts: Sequence[Part]) -> tuple[Family, int]:
         found = self._registry.owner(name) if isinstance(name, str) else None
-        if found is not None and found[1] < self._then.get(found[0].number, 0):
+        if found is not None and self._was_there(*found):
             return found
         for p in parts:  # it has been dropped since, and its name may belong to another
             places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]

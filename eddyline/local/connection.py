@@ -50,6 +50,7 @@ class Connection:
         self.dead: dict[str, list[list[pa.Array]]] = {}
         self.arrivals = 0
         self.advanced = MIN
+        self._nothing = Changes(lambda: (), (), Lookup.now(self.registry))
 
     # statements
 
@@ -145,7 +146,7 @@ class Connection:
         """New queries see tables, and groups that always exist, as they stand."""
         running = self.running[family.number]
         if not running.shows_itself:
-            return self._collect([])
+            return self._nothing
         newcomers = running.announce(ids, self.clock_of(running), lambda: self._settle(running))
 
         def shown() -> list[Part]:
