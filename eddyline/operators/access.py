@@ -82,13 +82,14 @@ class _Between:
 class AccessPaths:
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
         self.comparisons = comparisons
-        self.single = [i for i, c in enumerate(comparisons) if _can_search(c)]
         self.ranges = [
             (i, j)
             for i, a in enumerate(comparisons)
             for j, b in enumerate(comparisons)
             if a.op in ("ge", "gt") and b.op in ("le", "lt") and a.row == b.row and a.row.type not in _UNORDERED
         ]
+        in_a_range = {i for pair in self.ranges for i in pair}  # both ends together never leave more candidates
+        self.single = [i for i, c in enumerate(comparisons) if _can_search(c) and i not in in_a_range]
         self._sorted: dict[int, _Sorted] = {}
         self._betweens: dict[tuple[int, int], _Between] = {}
         self._version = -1
