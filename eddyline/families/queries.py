@@ -89,7 +89,10 @@ class QueryTable:
 
     def drop_one(self, query: int) -> None:
         rows = self.rows()
-        rows.alive[np.searchsorted(rows.ids, query)] = False
+        place = query - self._cleared  # where it stands if nothing before it was cleared away in between
+        if place < 0 or place >= len(rows.ids) or rows.ids[place] != query:
+            place = int(rows.ids.searchsorted(query))
+        rows.alive[place] = False
         self.live -= 1
 
     @property

@@ -161,10 +161,9 @@ class Registry:
         self.names.take(names, family.number, ids)
         return ids
 
-    def drop_one(self, family: Family, name: str, query: int) -> Ints:
+    def drop_one(self, family: Family, name: str, query: int) -> None:
         family.queries.drop_one(query)
         self.names.release_one(name)
-        return np.array([query])
 
     def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
         if family.kind == "view":

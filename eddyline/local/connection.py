@@ -6,7 +6,7 @@ stream, and the changes collected. Statements are in `statements.py`, saving and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -118,13 +118,14 @@ class Connection:
 
     def drop_queries(self, family: Family, names: Sequence[str]) -> None:
         self._settle(self.running[family.number])
-        self._forget(family, self.registry.drop(family, names))
+        self._forget(family, self.registry.drop(family, names).tolist())
 
     def drop_query(self, family: Family, name: str, query: int) -> None:
         self._settle(self.running[family.number])
-        self._forget(family, self.registry.drop_one(family, name, query))
+        self.registry.drop_one(family, name, query)
+        self._forget(family, (query,))
 
-    def _forget(self, family: Family, ids: Ints) -> None:
+    def _forget(self, family: Family, ids: Iterable[int]) -> None:
         if family.kind == "implicit" and not len(family.queries):
             self.remove(family)
             return

@@ -7,7 +7,7 @@ non-retroactive tables, several clocks); selections and joins are computed again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,8 +46,7 @@ class RunningFamily:
         self.functions = functions
         self.clock = MIN
         self.changes = 0
-        self._forgotten: list[Ints] = []
-        self._forgotten_count = 0
+        self._forgotten: list[int] = []
         self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
@@ -145,19 +144,18 @@ class RunningFamily:
         queries = self.family.queries.rows()
         return int(queries.since[queries.alive].min(initial=MAX))
 
-    def forget(self, queries: Ints) -> None:
+    def forget(self, queries: Iterable[int]) -> None:
         """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""
-        self._forgotten.append(queries)
-        self._forgotten_count += len(queries)
-        if worth_clearing(len(self.family.queries) + 4 * self._forgotten_count, len(self.family.queries)):
+        self._forgotten.extend(queries)
+        if worth_clearing(self.family.queries.live + 4 * len(self._forgotten), self.family.queries.live):
             self.let_go()
 
     def let_go(self) -> None:
         """Operators let go of all dropped queries."""
         if not self._forgotten:
             return
-        gone = np.concatenate(self._forgotten)
-        self._forgotten, self._forgotten_count = [], 0
+        gone = np.array(self._forgotten, np.int64)
+        self._forgotten = []
         self.root.forget(gone)
         if self.answer is not None:
             self.answer.forget(gone)
