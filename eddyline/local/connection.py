@@ -106,10 +106,9 @@ class Connection:
         target = self.registry.named(family)
         if target.kind != "declared":
             raise CatalogError(f"{target.name!r} is not a declared family.", hint="CREATE QUERY FAMILY declares one.")
-        data = input_rows.to_table(table)
-        if not data.num_columns and not data.num_rows:  # an empty list
-            return self._collect([])
-        ids = self.registry.add_many(target, data, self.arrivals)
+        if isinstance(table, list) and not table:
+            return self._nothing
+        ids = self.registry.add_many(target, input_rows.to_table(table), self.arrivals)
         return self._show_what_stands(target, ids)
 
     def drop(self, family: str, names: Sequence[str]) -> None:

@@ -93,9 +93,7 @@ def test_missing_extra_and_doubled_columns_are_named(db: Connection) -> None:
     refused(db, "alert", [GOOD, {**GOOD, "query": "n2", "extra": 1}], "'extra'")
 
 
-@pytest.mark.parametrize(
-    "table", [None, 5, "n1", b"n1", object(), [5], [None], ["n1"], [GOOD, 5], [], {}, {"query": "n1"}]
-)
+@pytest.mark.parametrize("table", [None, 5, "n1", b"n1", object(), [5], [None], ["n1"], [GOOD, 5], {}, {"query": "n1"}])
 def test_what_is_not_a_table_of_queries_is_refused(db: Connection, table: Any) -> None:
     refused(db, "alert", table)
 
