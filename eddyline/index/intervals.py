@@ -29,12 +29,13 @@ class Intervals:
 
     def holding(self, values: Ints) -> tuple[Ints, Ints]:
         """All (position of the value, interval) pairs, by value."""
-        count = _count(self.low, self.high, self.block, self.superblock, values)
-        owner, place = _list(self.low, self.high, self.block, self.superblock, values, int(count.sum()))
+        owner, place = np.empty((2, int(self.count(values).sum())), np.int64)
+        _walk(self.low, self.high, self.block, self.superblock, values, owner, place)
         return owner, self.order[place]
 
     def count(self, values: Ints) -> Ints:
-        return _count(self.low, self.high, self.block, self.superblock, values)
+        nowhere = np.empty(0, np.int64)
+        return _walk(self.low, self.high, self.block, self.superblock, values, nowhere, nowhere)
 
 
 def intervals(low: Ints, high: Ints) -> Intervals:
@@ -60,24 +61,9 @@ def sortable(values: npt.NDArray[np.float64]) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def _count(low: Ints, high: Ints, block: Ints, superblock: Ints, values: Ints) -> Ints:
+def _walk(low: Ints, high: Ints, block: Ints, superblock: Ints, values: Ints, owner: Ints, place: Ints) -> Ints:
+    """How many intervals hold each value; who and where is written too if there is room for it."""
     counts = np.zeros(len(values), np.int64)
-    for i in range(len(values)):
-        x = values[i]
-        stop = np.searchsorted(low, x, side="right")
-        for s in range((stop + 4095) // 4096):
-            if superblock[s] >= x:
-                for b in range(s * 64, min(s * 64 + 64, (stop + 63) // 64)):
-                    if block[b] >= x:
-                        for p in range(b * 64, min(b * 64 + 64, stop)):
-                            counts[i] += high[p] >= x
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def _list(low: Ints, high: Ints, block: Ints, superblock: Ints, values: Ints, total: int) -> tuple[Ints, Ints]:
-    owner = np.empty(total, np.int64)
-    place = np.empty(total, np.int64)
     n = 0
     for i in range(len(values)):
         x = values[i]
@@ -88,7 +74,9 @@ def _list(low: Ints, high: Ints, block: Ints, superblock: Ints, values: Ints, to
                     if block[b] >= x:
                         for p in range(b * 64, min(b * 64 + 64, stop)):
                             if high[p] >= x:
-                                owner[n] = i
-                                place[n] = p
-                                n += 1
-    return owner, place
+                                counts[i] += 1
+                                if n < len(owner):
+                                    owner[n] = i
+                                    place[n] = p
+                                    n += 1
+    return counts
