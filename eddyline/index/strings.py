@@ -62,13 +62,6 @@ class StringTable:
         """The id of every string, new ones added; -1 for NULL."""
         return self._intern(_texts(values))
 
-    def intern_one(self, text: str) -> int:
-        known = self.find_one(text)
-        if known >= 0:
-            return known
-        data = np.frombuffer(text.encode(), np.uint8)
-        return int(self._intern(_Texts(data, _read_only(np.array([0, len(data)], np.int64)), _NO_NULLS))[0])
-
     def find(self, values: pa.Array) -> Ints:
         """The id of every string, -1 for one never seen and for NULL."""
         texts = _texts(values)

@@ -5,9 +5,10 @@ Rows are built only when asked for: counting and listing queries look at positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -153,16 +154,10 @@ class Changes:
 class Lookup:
     """How a name given to `Changes` is understood: as it was then, families first, also if dropped since."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, when: Literal["then", "now"] = "then") -> None:
+        """`now`: names as they are when asked, for changes that are none."""
         self._registry = registry
-        self._then: Mapping[int, int] | None = {f.number: f.queries.next_id for f in registry}
-
-    @classmethod
-    def now(cls, registry: Registry) -> Lookup:
-        """Names as they are when asked: for changes that are none."""
-        lookup = cls.__new__(cls)
-        lookup._registry, lookup._then = registry, None
-        return lookup
+        self._then = {f.number: f.queries.next_id for f in registry} if when == "then" else None
 
     def _was_there(self, family: Family, query: int = 0) -> bool:
         return self._then is None or query < self._then.get(family.number, 0)

@@ -50,7 +50,7 @@ class Connection:
         self.dead: dict[str, list[list[pa.Array]]] = {}
         self.arrivals = 0
         self.advanced = MIN
-        self._nothing = Changes(lambda: (), (), Lookup.now(self.registry))
+        self._nothing = Changes(lambda: (), (), Lookup(self.registry, "now"))
 
     # statements
 
