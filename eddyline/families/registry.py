@@ -107,18 +107,17 @@ class Registry:
         self,
         number: int,
         name: str,
-        bound: BoundQuery,
+        binding: Binding,
         options: Mapping[str, str],
         kind: Literal["declared", "implicit", "view"],
         sql: str,
-        views: frozenset[str],
     ) -> Family:
         """A family as it was saved, under its own number."""
         self.next_number = number
         checked = check_options(options)
-        family = self._new(name, bound, checked, kind, sql, views)
+        family = self._new(name, binding.bound, checked, kind, sql, binding.views)
         if kind == "implicit":
-            self._by_shape[bound.query, tuple(checked.items())] = family
+            self._by_shape[binding.bound.query, tuple(checked.items())] = family
         return family
 
     def remove(self, family: Family) -> None:

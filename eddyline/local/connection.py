@@ -6,7 +6,7 @@ stream, and the changes collected. Statements are in `statements.py`, saving and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -69,7 +69,7 @@ class Connection:
         if known is not None:
             values = self.templates.values(known, self.catalog.version)
             if values is not None and self._is_free(known.name):
-                return self._add_query(self.registry.number(values[0]), known.name, values[1])
+                return self.add_query(self.registry.number(values[0]), known.name, values[1])
         from eddyline.local import statements
 
         return statements.run_script(self, parse(sql), sql)
@@ -84,13 +84,13 @@ class Connection:
         known = cut(place)
         if known is not None and known.name == name:
             self.templates.learn(known, family.number, binding.recipes, binding.bound)
-        return self._add_query(family, name, binding.bound.values)
+        return self.add_query(family, name, binding.bound.values)
 
     def _is_free(self, name: str) -> bool:
         return self.registry.find(name) is None and self.registry.names.owner(name) is None
 
-    def _add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
-        return self._show_what_stands(family, [self.registry.add_one(family, name, values, self.arrivals)])
+    def add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
+        return self.added(family, [self.registry.add_one(family, name, values, self.arrivals)])
 
     # families and queries
 
@@ -109,22 +109,26 @@ class Connection:
         if isinstance(table, list) and not table:
             return self._nothing
         ids = self.registry.add_many(target, input_rows.to_table(table), self.arrivals)
-        return self._show_what_stands(target, ids)
+        return self.added(target, ids)
 
     def drop(self, family: str, names: Sequence[str]) -> None:
         """Drops queries of a family by name. All or none."""
         self.drop_queries(self.registry.named(family), names)
 
     def drop_queries(self, family: Family, names: Sequence[str]) -> None:
-        self._settle(self.running[family.number])
-        self._forget(family, self.registry.drop(family, names).tolist())
+        self.dropping(family)
+        self.dropped(family, self.registry.drop(family, names).tolist())
 
     def drop_query(self, family: Family, name: str, query: int) -> None:
-        self._settle(self.running[family.number])
+        self.dropping(family)
         self.registry.drop_one(family, name, query)
-        self._forget(family, (query,))
+        self.dropped(family, (query,))
 
-    def _forget(self, family: Family, ids: Iterable[int]) -> None:
+    def dropping(self, family: Family) -> None:
+        """Before queries go, what the family has not yet shown is shown."""
+        self._settle(self.running[family.number])
+
+    def dropped(self, family: Family, ids: Sequence[int]) -> None:
         if family.kind == "implicit" and not len(family.queries):
             self.remove(family)
             return
@@ -142,7 +146,7 @@ class Connection:
         for stream in streams:
             self._let_go(stream)
 
-    def _show_what_stands(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
+    def added(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
         """New queries see tables, and groups that always exist, as they stand."""
         running = self.running[family.number]
         if not running.shows_itself:

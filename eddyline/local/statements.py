@@ -24,7 +24,8 @@ from eddyline.plan.build import plan
 from eddyline.sql import statements as st
 from eddyline.sql.binder import bind_family
 from eddyline.sql.bound import Expr, Field
-from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
+from eddyline.sql.catalog import Catalog, Stream, Table
+from eddyline.sql.declared import declared
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.scope import Constants, Scope, ScopeColumn, fail, span_of
 from eddyline.state.delta import MAX, Delta
@@ -50,15 +51,7 @@ def run_script(db: Connection, script: Sequence[st.Statement], sql: str) -> Any:
 
 
 def _create_stream(db: Connection, s: st.CreateStream, _: st.Statement) -> None:
-    db.catalog.require_new_relation(s.name)
-    names = [f.name.lower() for f in s.fields]
-    if s.time.lower() not in names:
-        hint = did_you_mean(s.time, [f.name for f in s.fields])
-        raise CatalogError(f"There is no column {s.time!r} for the watermark.", hint=hint, span=s.span)
-    time = names.index(s.time.lower())
-    if s.fields[time].type != pa.timestamp("us"):
-        raise CatalogError(f"The watermark column {s.time!r} must be a TIMESTAMP.", span=s.span)
-    stream = Stream(s.name, s.fields, time, s.delay, s.external, s.text)
+    stream = declared(s, db.catalog)
     db.catalog.add(stream)
     key = s.name.lower()
     db.clocks[key] = StreamClock(s.delay, floor=db.advanced)
@@ -67,10 +60,8 @@ def _create_stream(db: Connection, s: st.CreateStream, _: st.Statement) -> None:
 
 
 def _create_table(db: Connection, s: st.CreateTable, _: st.Statement) -> None:
-    db.catalog.require_new_relation(s.name)
-    names = [f.name.lower() for f in s.fields]
-    key = tuple(names.index(k.lower()) for k in s.key)
-    table = Table(s.name, s.fields, key, s.retroactive, s.external, s.text)
+    table = declared(s, db.catalog)
+    assert isinstance(table, Table)
     db.catalog.add(table)
     db.tables[s.name.lower()] = TableRows(table)
 
@@ -89,23 +80,22 @@ def _create_family(db: Connection, s: st.CreateFamily, _: st.Statement) -> None:
 
 
 def _create_view(db: Connection, s: st.CreateView, _: st.Statement) -> Any:
-    db.catalog.require_new_relation(s.name)
+    view = declared(s, db.catalog)
     db.registry.require_free(s.name)
     binding = bind_family(db.catalog, s.query, ())
     family = db.registry.declare(f"view {s.name}", binding, {}, "view", s.text)
     db.start(family)
-    db.catalog.add(View(s.name, binding.bound.query, s.refresh_within, s.text))
-    return db._add_query(family, s.name, ())
+    db.catalog.add(view)
+    return db.add_query(family, s.name, ())
 
 
 def _create_sink(db: Connection, s: st.CreateSink, _: st.Statement) -> None:
-    if db.catalog.sinks.get(s.name) is not None:
-        raise CatalogError(f"There is already a sink {s.name!r}.", hint="Choose another name, or DROP SINK first.")
+    sink = declared(s, db.catalog)
     for target in s.targets:
         if db.registry.find(target) is None and db.registry.owner(target) is None:
             known = [f.name for f in db.registry if f.kind == "declared"]
             raise CatalogError(f"There is no query or family {target!r}.", hint=did_you_mean(target, known))
-    db.catalog.add(Sink(s.name, s.external, s.targets, s.text))
+    db.catalog.add(sink)
 
 
 # DROP

@@ -22,15 +22,12 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.errors import StateError
-from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.connection import Connection
 from eddyline.local.running import RunningFamily, arrived
-from eddyline.sql.binder import bind_family, bind_standing
-from eddyline.sql.bound import BoundQuery
-from eddyline.sql.catalog import Function, Sink, View
+from eddyline.sql.catalog import Function
+from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
-from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, CreateView
 from eddyline.state.delta import Delta
 
 FORMAT = 1
@@ -131,8 +128,7 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> Co
         _restore_family(db, path / "families" / str(saved["number"]), saved)
     db.registry.next_number = int(manifest["next_family"])
     for sql in manifest["sinks"]:
-        sink: CreateSink = parse(sql)[0].body
-        db.catalog.add(Sink(sink.name, sink.external, sink.targets, sql))
+        db.catalog.add(declared(parse(sql)[0].body, db.catalog))
     db.functions.errors.update({n: (int(k), str(m)) for n, (k, m) in manifest["function_errors"].items()})
     return db
 
@@ -177,16 +173,12 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
         db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], body))
         db.functions.bodies = {**db.functions.bodies, f["name"].lower(): body}
     for sql in manifest["views"]:
-        view: CreateView = parse(sql)[0].body
-        bound = bind_family(db.catalog, view.query, ()).bound
-        db.catalog.add(View(view.name, bound.query, view.refresh_within, sql))
+        db.catalog.add(declared(parse(sql)[0].body, db.catalog))
 
 
 def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
-    bound, options, views = _bound(db, saved)
-    family: Family = db.registry.restore(
-        saved["number"], saved["name"], bound, options, saved["kind"], saved["sql"], views
-    )
+    binding, options = shape(parse(saved["sql"])[0].body, db.catalog)
+    family = db.registry.restore(saved["number"], saved["name"], binding, options, saved["kind"], saved["sql"])
     queries = _read_table(path / "queries.arrow")
     family.queries.load(queries, saved["next_id"])
     rows = family.queries.rows()
@@ -195,17 +187,6 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
     running.load(parts, saved["clock"], saved["changes"])
     db.running[family.number] = running
-
-
-def _bound(db: Connection, saved: dict[str, Any]) -> tuple[BoundQuery, dict[str, str], frozenset[str]]:
-    """The bound query of a family, from the text that made it."""
-    body: CreateQuery | CreateFamily | CreateView = parse(saved["sql"])[0].body
-    if isinstance(body, CreateQuery):
-        binding = bind_standing(db.catalog, body.query)
-        return binding.bound, dict(body.options), binding.views
-    params = body.params if isinstance(body, CreateFamily) else ()
-    binding = bind_family(db.catalog, body.query, params)
-    return binding.bound, dict(body.options) if isinstance(body, CreateFamily) else {}, binding.views
 
 
 def _numbered(rows: Delta) -> pa.Table:

@@ -29,6 +29,7 @@ class Stream:
     fields: tuple[Field, ...]
     time: int
     delay: int  # microseconds
+    idle: int | None = None  # microseconds of silence after which the stream no longer holds back the clock
     external: External | None = None
     sql: str = ""
 

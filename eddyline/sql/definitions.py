@@ -26,7 +26,11 @@ def create_stream(c: Cursor) -> CreateStream:
     if c.accept("DELAY"):
         c.expect("OF")
         delay = c.duration()
-    return CreateStream(name, fields, time, delay, _external(c), c.text, span if span else start)
+    idle = None
+    if c.accept("IDLE"):
+        c.expect("AFTER")
+        idle = c.duration()
+    return CreateStream(name, fields, time, delay, idle, _external(c), c.text, span if span else start)
 
 
 def create_table(c: Cursor) -> CreateTable:

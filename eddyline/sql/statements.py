@@ -35,7 +35,8 @@ class CreateStream:
     name: str
     fields: tuple[Field, ...]
     time: str
-    delay: int
+    delay: int  # microseconds
+    idle: int | None  # microseconds
     external: External | None
     text: str
     span: tuple[int, int]
