@@ -75,11 +75,11 @@ class Changes:
             return self._of_family(family)
         family, query = self._names.query(name, self._parts)
         delta = self._delta(family)
-        return _table(family, delta.take(query_of(delta) == query).spread())
+        return as_table(family, delta.take(query_of(delta) == query).spread())
 
     def _of_family(self, family: Family) -> pa.Table:
         delta = self._delta(family).spread()
-        return _table(family, delta).add_column(0, "query", self._query_names(family, delta))
+        return as_table(family, delta).add_column(0, "query", self._query_names(family, delta))
 
     def compact(self, family_name: str) -> pa.Table:
         """One row per distinct result: its columns, op, ts, exp, and the queries it belongs to."""
@@ -92,7 +92,7 @@ class Changes:
         first = order[offsets[:-1]]
         names = self._query_names(family, delta.take(order))
         queries = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
-        found = _table(family, delta.take(first).spread())
+        found = as_table(family, delta.take(first).spread())
         own = found.select(range(3, found.num_columns))
         table = pa.table([*own.columns, *found.columns[:3]], names=[*own.column_names, *found.column_names[:3]])
         return table.append_column("queries", queries)
@@ -190,7 +190,8 @@ def _row_numbers(delta: Delta) -> Ints:
     return numbers if delta.rows is None else numbers[delta.rows]
 
 
-def _table(family: Family, delta: Delta) -> pa.Table:
+def as_table(family: Family, delta: Delta) -> pa.Table:
+    """Changes with one row each: op, ts, exp, then the family's own columns."""
     op = pa.array(np.where(delta.sign > 0, "+", "-"), pa.string()) if len(delta) else pa.array([], pa.string())
     columns = [op, times(delta.ts), times(delta.exp), *delta.columns]
     names = [n for n, _ in _HEAD] + [f.name for f in family.fields]

@@ -28,7 +28,7 @@ from eddyline.local.running import RunningFamily, arrived
 from eddyline.local.tables import TableRows
 from eddyline.operators.evaluate import Functions
 from eddyline.sql.binder import bind_standing
-from eddyline.sql.catalog import Catalog, Function, Stream, Table
+from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
 from eddyline.sql.functions import NAMED
 from eddyline.sql.parser import parse
 from eddyline.state.delta import MIN, Delta, Ints, micros, query_of
@@ -91,6 +91,23 @@ class Connection:
 
     def add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
         return self.added(family, [self.registry.add_one(family, name, values, self.arrivals)])
+
+    # streams, tables, views and sinks
+
+    def define(self, thing: Stream | Table | View | Sink) -> None:
+        self.catalog.add(thing)
+        key = thing.name.lower()
+        if isinstance(thing, Stream):
+            self.clocks[key] = StreamClock(thing.delay, floor=self.advanced)
+            self.histories[key] = History([f.type for f in thing.fields])
+            self.dead[key] = []
+        elif isinstance(thing, Table):
+            self.tables[key] = TableRows(thing)
+
+    def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
+        self.catalog.undefine(kind, name)
+        for store in (self.clocks, self.histories, self.dead, self.tables):
+            store.pop(name.lower(), None)
 
     # families and queries
 

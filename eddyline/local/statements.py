@@ -14,8 +14,6 @@ from eddyline.families.family import check_options
 from eddyline.families.queries import QueryTable
 from eddyline.local import rows as input_rows
 from eddyline.local import showing
-from eddyline.local.clocks import StreamClock
-from eddyline.local.history import History
 from eddyline.local.tables import TableRows
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import evaluate, holds
@@ -50,20 +48,8 @@ def run_script(db: Connection, script: Sequence[st.Statement], sql: str) -> Any:
 # CREATE
 
 
-def _create_stream(db: Connection, s: st.CreateStream, _: st.Statement) -> None:
-    stream = declared(s, db.catalog)
-    db.catalog.add(stream)
-    key = s.name.lower()
-    db.clocks[key] = StreamClock(s.delay, floor=db.advanced)
-    db.histories[key] = History([f.type for f in s.fields])
-    db.dead[key] = []
-
-
-def _create_table(db: Connection, s: st.CreateTable, _: st.Statement) -> None:
-    table = declared(s, db.catalog)
-    assert isinstance(table, Table)
-    db.catalog.add(table)
-    db.tables[s.name.lower()] = TableRows(table)
+def _declare(db: Connection, s: st.CreateStream | st.CreateTable, _: st.Statement) -> None:
+    db.define(declared(s, db.catalog))
 
 
 def _create_query(db: Connection, s: st.CreateQuery, whole: st.Statement) -> Any:
@@ -85,7 +71,7 @@ def _create_view(db: Connection, s: st.CreateView, _: st.Statement) -> Any:
     binding = bind_family(db.catalog, s.query, ())
     family = db.registry.declare(f"view {s.name}", binding, {}, "view", s.text)
     db.start(family)
-    db.catalog.add(view)
+    db.define(view)
     return db.add_query(family, s.name, ())
 
 
@@ -95,7 +81,7 @@ def _create_sink(db: Connection, s: st.CreateSink, _: st.Statement) -> None:
         if db.registry.find(target) is None and db.registry.owner(target) is None:
             known = [f.name for f in db.registry if f.kind == "declared"]
             raise CatalogError(f"There is no query or family {target!r}.", hint=did_you_mean(target, known))
-    db.catalog.add(sink)
+    db.define(sink)
 
 
 # DROP
@@ -119,20 +105,13 @@ def _drop(db: Connection, s: st.Drop, _: st.Statement) -> None:
             view = db.catalog.views[s.name]
             _require_unused(db, view.name)
             db.remove(db.registry.named(f"view {view.name}"))
-            db.catalog.remove(db.catalog.views, s.name)
+            db.undefine("view", view.name)
         case "sink":
-            db.catalog.remove(db.catalog.sinks, db.catalog.sinks[s.name].name)
-        case "stream":
-            name = db.catalog.streams[s.name].name
+            db.undefine("sink", db.catalog.sinks[s.name].name)
+        case "stream" | "table":
+            name = (db.catalog.streams if s.kind == "stream" else db.catalog.tables)[s.name].name
             _require_unused(db, name)
-            db.catalog.remove(db.catalog.streams, name)
-            for store in (db.clocks, db.histories, db.dead):
-                store.pop(name.lower())
-        case "table":
-            name = db.catalog.tables[s.name].name
-            _require_unused(db, name)
-            db.catalog.remove(db.catalog.tables, name)
-            db.tables.pop(name.lower())
+            db.undefine(s.kind, name)
 
 
 def _exists(db: Connection, s: st.Drop) -> bool:
@@ -305,8 +284,8 @@ def _delete(db: Connection, s: st.Delete, _: st.Statement) -> Any:
 
 
 _RUN: dict[type, Callable[..., Any]] = {
-    st.CreateStream: _create_stream,
-    st.CreateTable: _create_table,
+    st.CreateStream: _declare,
+    st.CreateTable: _declare,
     st.CreateQuery: _create_query,
     st.CreateFamily: _create_family,
     st.CreateView: _create_view,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -140,6 +140,14 @@ class Catalog:
             case Function():
                 self.functions.add(thing)
 
-    def remove(self, space: Namespace[Any], name: str) -> None:
-        space.remove(name)
+    def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
         self.version += 1
+        match kind:
+            case "stream":
+                self.streams.remove(name)
+            case "table":
+                self.tables.remove(name)
+            case "view":
+                self.views.remove(name)
+            case "sink":
+                self.sinks.remove(name)

@@ -35,7 +35,7 @@ def _statement(c: Cursor) -> Statement:
             if c.accept(*words):
                 body = read(c)
                 c.end()
-                return Statement(body, c.sql, c.subject or span)
+                return Statement(body, c.text, c.sql, c.subject or span)
     except Error as e:
         raise e.at(c.sql, span) from None
     _fail_unknown(c)

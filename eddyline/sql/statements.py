@@ -131,8 +131,9 @@ class SelectOnce:
 
 @dataclass(frozen=True)
 class Statement:
-    """A parsed statement with its text and place, for errors that come later."""
+    """A parsed statement with its text, and its place in the whole SQL for errors that come later."""
 
     body: Any
+    text: str
     sql: str
     span: tuple[int, int] = field(default=(0, 1))
