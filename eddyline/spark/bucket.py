@@ -1,0 +1,287 @@
+"""A bucket: the families of a pipeline over one part of the data.
+
+It is the in-process host without its door: the same running families, clocks and tables, fed with blocks. All buckets
+see the same notes and the same commits, so their clocks and arrival numbers agree without a word between them.
+
+A step is a function of the bucket's state and of the blocks: replayed, it gives the same state and the same changes.
+Within it, catalog commits come first, then changes of tables, then the rows of all streams together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.families.queries import QueryRows
+from eddyline.local.clocks import StreamClock
+from eddyline.local.running import RunningFamily
+from eddyline.local.tables import TableRows
+from eddyline.spark import blocks
+from eddyline.spark.commits import (
+    Action,
+    AddQueries,
+    ChangeTable,
+    Define,
+    DropQueries,
+    NewFamily,
+    RemoveFamily,
+    Undefine,
+)
+from eddyline.spark.replica import Replica
+from eddyline.spark.routes import lives_in, route_name
+from eddyline.spark.settings import Settings
+from eddyline.spark.tables import apply_changes
+from eddyline.state.delta import MAX, MIN, Delta, concat, micros
+
+Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
+
+
+@dataclass(frozen=True)
+class Part:
+    """Changes of one family, with its query table as it was then."""
+
+    running: RunningFamily
+    queries: QueryRows
+    delta: Delta
+
+
+@dataclass
+class Input:
+    """The blocks of one step, in a fixed order, taken apart."""
+
+    version: int
+    now: int
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    rows: dict[tuple[str, str], list[tuple[int, pa.Table]]] = field(
+        default_factory=dict
+    )  # stream, routing → base, rows
+    tables: list[tuple[str, pa.Table]] = field(default_factory=list)
+
+
+class Bucket:
+    def __init__(self, number: int, settings: Settings) -> None:
+        self.number = number
+        self.settings = settings
+        self.replica = Replica(settings.log(), lambda f, p: lives_in(f, p, number, settings.buckets))
+        self.running: dict[int, RunningFamily] = {}
+        self.clocks: dict[str, StreamClock] = {}
+        self.heard: dict[str, int] = {}  # by stream: when, by the wall clock, its last rows came
+        self.tables: dict[str, TableRows] = {}
+        self.arrivals = 0
+        self.since: dict[int, list[tuple[int, int]]] = {}  # by family: from which query on, which arrival number
+
+    def step(self, given: Sequence[Placed]) -> list[Part]:
+        """One micro-batch: its blocks, in the order of their places."""
+        start = self.arrivals
+        taken = self._take(given)
+        parts = self._commits(taken, start)
+        for name, changes in taken.tables:
+            parts += self._change(name, apply_changes(self.tables[name], changes))
+        for note in taken.notes:
+            self._hear(note, taken.now)
+        self._pass_time(taken.now)
+        rows: dict[tuple[str, str], Delta] = {}
+        for r in self.running.values():
+            clock = self.clock_of(r)
+            streams = {s: d for s in r.streams if (d := self._rows(r, s, taken, rows)) is not None}
+            if streams or clock > r.clock:
+                queries = r.family.queries.rows()
+                parts.append(Part(r, queries, r.run("arrivals", clock, queries, streams)))
+        return parts
+
+    # input
+
+    def _take(self, given: Sequence[Placed]) -> Input:
+        decoded = [(place, *blocks.decode(b)) for place, b in given]
+        notes = [(place, h) for place, h, _ in decoded if h["kind"] == "note"]
+        taken = Input(max(h["version"] for _, h in notes), max(h["now"] for _, h in notes))
+        base = {}
+        for (source, partition, _), h in notes:
+            base[source, partition] = self.arrivals
+            self.arrivals += h["count"]
+            taken.notes.append(h)
+        for (source, partition, _), h, table in decoded:
+            if h["kind"] == "rows":
+                taken.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
+            elif h["kind"] == "table":
+                taken.tables.append((h["table"], table))
+        return taken
+
+    def _rows(
+        self, running: RunningFamily, stream: str, taken: Input, made: dict[tuple[str, str], Delta]
+    ) -> Delta | None:
+        """The rows of a stream as the family's routing brings them here; families with the same routing share them."""
+        key = (
+            stream,
+            route_name(running.family, self.replica.partitioning[running.family.number], stream, self.settings.buckets),
+        )
+        if key not in made and key in taken.rows:
+            time = self.replica.catalog.streams[stream].time
+            made[key] = concat(
+                [_delta(t, b, time) for b, t in taken.rows[key]], _types(taken.rows[key]), attached=False
+            )
+        return made.get(key)
+
+    # time
+
+    def _hear(self, note: Mapping[str, Any], now: int) -> None:
+        clock = self.clocks.get(note["relation"])
+        if clock is not None and note["high"] is not None:
+            clock.high = max(clock.high, note["high"])
+            clock.arrived += note["count"]
+            self.heard[note["relation"]] = now
+
+    def _pass_time(self, now: int) -> None:
+        """A stream that is silent for longer than it declared no longer holds back the clock: its watermark moves with
+        the wall clock, and at least to where the slowest of the others is."""
+        limits = {s.name.lower(): s.idle for s in self.replica.catalog.streams if s.idle is not None}
+        idle = {s: now - self.heard[s] - limit // 1000 for s, limit in limits.items()}
+        idle = {s: over for s, over in idle.items() if over >= 0}
+        others = [c.watermark for s, c in self.clocks.items() if s not in idle]
+        for s, over in idle.items():
+            clock = self.clocks[s]
+            if clock.high > MIN + clock.delay:
+                clock.advance(clock.high - clock.delay + over * 1000)
+            if others:
+                clock.advance(min(others))
+
+    def clock_of(self, running: RunningFamily) -> int:
+        if not running.streams:
+            return max((c.watermark for c in self.clocks.values()), default=MIN)
+        choose = min if self.settings.clock_policy == "min" else max
+        return choose(self.clocks[s].watermark for s in running.streams)
+
+    # catalog and tables
+
+    def _commits(self, taken: Input, since: int) -> list[Part]:
+        parts: list[Part] = []
+        for action in self.replica.move_to(taken.version, lambda *_: since):
+            parts += self._after(action, since, taken.now)
+        return parts
+
+    def _after(self, action: Action, since: int, now: int) -> list[Part]:
+        """What a commit does here, after the replica has taken it up."""
+        match action:
+            case Define():
+                self._define(now)
+            case Undefine():
+                for store in (self.clocks, self.heard, self.tables):
+                    store.pop(action.name.lower(), None)
+            case NewFamily() if self.replica.keeps(action.number):
+                self._start(action.number)
+            case RemoveFamily():
+                self.running.pop(action.number, None)
+                self.since.pop(action.number, None)
+            case AddQueries() if action.family in self.running:
+                return self._add(self.running[action.family], len(action.names), since)
+            case DropQueries() if action.family in self.running:
+                running = self.running[action.family]
+                running.forget(action.ids.tolist())
+                if running.family.queries.crowded:
+                    running.let_go()
+                    running.family.queries.clear_away()
+            case ChangeTable():
+                table = self.tables[action.table.lower()]
+                gone = np.zeros(len(table), np.bool_)
+                gone[action.gone] = True
+                return self._change(action.table.lower(), table.change(gone, action.new))
+        return []
+
+    def _define(self, now: int) -> None:
+        for stream in self.replica.catalog.streams:
+            self.clocks.setdefault(stream.name.lower(), StreamClock(stream.delay))
+            self.heard.setdefault(stream.name.lower(), now)
+        for table in self.replica.catalog.tables:
+            self.tables.setdefault(table.name.lower(), TableRows(table))
+
+    def _start(self, number: int) -> None:
+        family = self.replica.families[number]
+        running = RunningFamily(family, self.replica.functions, self.settings.clock_policy, "not kept")
+        self.running[number] = running
+        self.since[number] = []
+        running.clock = self.clock_of(running)
+        if running.tables:
+            running.run("arrivals", running.clock, family.queries.rows(), tables=self._contents(running))
+
+    def _add(self, running: RunningFamily, count: int, since: int) -> list[Part]:
+        queries = running.family.queries
+        first = queries.next_id - count
+        self.since[running.family.number].append((first, since))
+        if not running.shows_itself:
+            return []
+        newcomers = running.announce(np.arange(first, queries.next_id), self.clock_of(running), lambda: None)
+        running.settle(lambda: self._contents(running))
+        assert newcomers.shown is not None
+        return [Part(running, queries.rows(), newcomers.shown)]
+
+    def _change(self, table: str, delta: Delta) -> list[Part]:
+        parts = []
+        for r in self.running.values():
+            if table in r.tables and len(delta):
+                queries = r.family.queries.rows()
+                parts.append(Part(r, queries, r.run("arrivals", self.clock_of(r), queries, tables={table: delta})))
+        return parts
+
+    def _contents(self, running: RunningFamily) -> dict[str, Delta]:
+        return {name: self.tables[name].content() for name in running.tables}
+
+    # state
+
+    def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """Small things as JSON would have them, and the rest as tables."""
+        meta = {
+            "version": self.replica.version,
+            "arrivals": self.arrivals,
+            "clocks": {s: vars(c) for s, c in self.clocks.items()},
+            "heard": self.heard,
+            "since": {str(f): runs for f, runs in self.since.items()},
+            "families": {str(n): [r.clock, r.changes] for n, r in self.running.items()},
+        }
+        tables = {f"table.{name}": rows.to_arrow() for name, rows in self.tables.items()}
+        for number, r in self.running.items():
+            tables |= {f"{number}.{part}": state for part, state in r.save().items()}
+        return meta, tables
+
+    def load(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Takes up what `save` gave, in a bucket that has done nothing yet."""
+        self.since = {int(f): [(q, a) for q, a in runs] for f, runs in meta["since"].items()}
+        for _ in self.replica.move_to(meta["version"], self._since_of):
+            pass
+        self.arrivals = meta["arrivals"]
+        self.clocks = {s: StreamClock(**c) for s, c in meta["clocks"].items()}
+        self.heard = dict(meta["heard"])
+        for table in self.replica.catalog.tables:
+            rows = self.tables[table.name.lower()] = TableRows(table)
+            rows.columns = [c.combine_chunks() for c in tables[f"table.{table.name.lower()}"].columns]
+        for number, (clock, changes) in meta["families"].items():
+            family = self.replica.families[int(number)]
+            if family.queries.crowded:
+                family.queries.clear_away()
+            running = RunningFamily(family, self.replica.functions, self.settings.clock_policy, "not kept")
+            own = {k.partition(".")[2]: t for k, t in tables.items() if k.startswith(f"{number}.")}
+            running.load(own, clock, changes)
+            self.running[int(number)] = running
+
+    def _since_of(self, family: int, query: int) -> int:
+        """The arrival number from which a query sees tuples."""
+        runs = self.since.get(family, [])
+        place = bisect_right(runs, (query, MAX)) - 1
+        return runs[place][1] if place >= 0 else 0
+
+
+def _delta(table: pa.Table, base: int, time: int) -> Delta:
+    """Rows of a block as arriving tuples; the last column is their number in the source partition."""
+    *columns, places = (c.combine_chunks() for c in table.columns)
+    numbers = base + places.to_numpy()
+    n = len(numbers)
+    ends, signs = np.full(n, MAX, np.int64), np.ones(n, np.int64)
+    return Delta(tuple(columns), None, micros(columns[time]), ends, signs, numbers, numbers)
+
+
+def _types(rows: Sequence[tuple[int, pa.Table]]) -> list[pa.DataType]:
+    return list(rows[0][1].schema.types[:-1])

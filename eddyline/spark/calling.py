@@ -1,0 +1,91 @@
+"""Calling a resident process: finding the one that is there, or starting it.
+
+Spark gives tasks to its Python workers in turn, so a bucket meets another worker in every other micro-batch, and what a
+worker remembers of it is out of date. Residents do not move: a worker hands its blocks to the resident of the bucket,
+over a socket on the same machine, and takes the answer. They end by themselves when the executor that started them
+does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+
+from eddyline.errors import StateError
+
+PATIENCE = 60.0  # seconds that a resident may take to start
+
+
+def machine_folder() -> Path:
+    """Where processes of this user on this machine meet."""
+    folder = Path(tempfile.gettempdir()) / f"eddyline-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def call(slot: str, token: str) -> Connection:
+    """A connection to the resident of a slot; the caller closes it."""
+    owner = executor_process()
+    folder = machine_folder() / f"run-{owner}-{token[:12]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    address = folder / f"{slot}.sock"
+    found = _connect(address, token)
+    if found is not None:
+        return found
+    with (folder / f"{slot}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _connect(address, token)  # another worker may have been quicker
+        return found if found is not None else _start(address, token, owner)
+
+
+def executor_process() -> int:
+    """The process whose end ends the residents: the JVM above Spark's Python workers, or who calls outside of Spark."""
+    worker = os.getppid()
+    try:
+        parents = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
+        parent = int(parents[1])
+        is_java = "java" in Path(f"/proc/{parent}/comm").read_text()
+    except (OSError, IndexError, ValueError):
+        return worker
+    return parent if is_java else os.getpid()
+
+
+def _connect(address: Path, token: str) -> Connection | None:
+    try:
+        return Client(str(address), "AF_UNIX", authkey=token.encode())
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError):
+        return None
+
+
+def _start(address: Path, token: str, owner: int) -> Connection:
+    address.unlink(missing_ok=True)
+    log = address.with_suffix(".log")
+    command = [sys.executable, "-m", "eddyline.spark.resident", str(address), str(owner)]
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+    assert process.stdin is not None
+    process.stdin.write(token.encode())
+    process.stdin.close()
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        found = _connect(address, token)
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise StateError(
+        f"The process for {address.stem!r} did not start.",
+        hint=f"Its last words: {log.read_text(errors='replace')[-500:]}",
+    )

@@ -1,0 +1,104 @@
+"""What the driver asks the brokers: which partitions the topics have, and from where to where they go.
+
+Every call ends within the timeout, with an answer or with an error that repeats what the client said last.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import KafkaError as Code
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is public, not marked so
+
+from eddyline.spark.kafka_offsets import Bounds, Partition
+from eddyline.spark.kafka_options import SourceOptions, make_client, unreachable
+
+_PAUSE = 0.2  # seconds between attempts, as a new leader is found
+_GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it
+
+
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class Broker:
+    """A connection for metadata; it opens on first use and is for one thread."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._said: list[str] = []
+        self._consumer: Consumer | None = None
+        self._admin: AdminClient | None = None
+
+    def bounds(self) -> dict[Partition, Bounds]:
+        """The bounds of every partition of the topics that exist."""
+        deadline = time.monotonic() + self.options.timeout
+        while True:
+            try:
+                partitions = [p for t in self.options.topics for p in self._partitions(t, deadline)]
+                lows = self._list(partitions, _EARLIEST, deadline)
+                highs = self._list(partitions, _LATEST, deadline)
+                return {p: Bounds(lows[p], highs[p]) for p in partitions}
+            except KafkaException as problem:
+                self._said.append(problem.args[0].str())
+            except TimeoutError:
+                self._said.append("the client gave no answer")
+            self._open()[0].poll(0)  # lets it say what is wrong
+            if time.monotonic() > deadline:
+                raise unreachable(
+                    self.options.servers, f"tell the offsets of {self._topics()}", self.options.timeout, self._said
+                )
+            time.sleep(_PAUSE)
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self._admin = None
+
+    def _partitions(self, topic: str, deadline: float) -> list[Partition]:
+        consumer, _ = self._open()  # unlike the admin client, a consumer never makes a topic by asking for it
+        found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
+        if found.error is not None and found.error.code() == Code.UNKNOWN_TOPIC_OR_PART:
+            return []
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return [Partition(topic, number) for number in sorted(found.partitions)]
+
+    def _list(self, partitions: list[Partition], spec: OffsetSpec, deadline: float) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        _, admin = self._open()
+        level = IsolationLevel.READ_COMMITTED if self._committed() else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(*p): spec for p in partitions}
+        answers: dict[Any, Future[Any]] = admin.list_offsets(
+            asked, isolation_level=level, request_timeout=_left(deadline)
+        )
+        return {Partition(p.topic, p.partition): f.result(_left(deadline) + 1).offset for p, f in answers.items()}
+
+    def _open(self) -> tuple[Consumer, AdminClient]:
+        if self._consumer is None or self._admin is None:
+            client = {**self.options.client, "error_cb": self._hear}
+            self._consumer = make_client(Consumer, {"group.id": _GROUP, **client})
+            self._admin = make_client(AdminClient, client)
+        return self._consumer, self._admin
+
+    def _hear(self, problem: Code) -> None:
+        self._said.append(problem.str())
+
+    def _committed(self) -> bool:
+        return self.options.isolation == "read_committed"
+
+    def _topics(self) -> str:
+        return f"topic {', '.join(self.options.topics)}"
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def check_client(options: SourceOptions) -> None:
+    """Sees to it that the client takes its options; no broker is asked."""
+    make_client(Consumer, {"group.id": _GROUP, **options.client}).close()

@@ -1,0 +1,174 @@
+"""Keeping: a bucket's state as a head and content-named segments, such as Spark's state store holds them.
+
+State is a snapshot and a log: the input of every step since. Bringing a bucket back is loading the snapshot and taking
+the logged steps again. What a step writes is its own input; when the log has grown as large as the snapshot, a new
+snapshot takes its place, so all writing stays proportional to the input.
+
+Segments are named by their content, so that what did not change between snapshots is not written again, and a local
+copy of a segment can be trusted whoever wrote it. `chain` is the digest of all input since the beginning: two buckets
+with the same chain are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from eddyline.errors import StateError
+from eddyline.spark import blocks
+from eddyline.spark.bucket import Bucket, Part, Placed
+from eddyline.spark.settings import Settings
+
+FORMAT = 1
+SMALLEST_LOG = 8 * 2**20  # bytes: below it no snapshot is worth its while
+LONGEST_LOG = 64  # steps
+
+
+@dataclass
+class Head:
+    """What Spark's state says of a bucket: how it stands, and the segments that it is made of."""
+
+    chain: str = ""
+    steps: int = 0
+    meta: dict[str, Any] | None = None  # of the snapshot; None: there is none yet
+    parts: dict[str, list[str]] = field(default_factory=dict)  # segments of the snapshot's tables
+    log: list[list[str]] = field(default_factory=list)  # segments of the input of each step since
+    snapshot_bytes: int = 0
+    log_bytes: int = 0
+    format: int = FORMAT
+
+    def segments(self) -> set[str]:
+        return {s for part in (*self.parts.values(), *self.log) for s in part}
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+
+def decode_head(saved: bytes | None) -> Head:
+    if saved is None:
+        return Head()
+    found = json.loads(saved)
+    if found.get("format") != FORMAT:
+        raise StateError(
+            f"The state has format {found.get('format')}, this version reads {FORMAT}.",
+            hint="Use the version of Eddyline that wrote it.",
+        )
+    return Head(**found)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a step asks Spark's state to do."""
+
+    head: bytes
+    put: dict[str, bytes]
+    removed: list[str]
+
+
+class Keeper:
+    """One bucket in memory, with its head."""
+
+    def __init__(self, number: int, settings: Settings) -> None:
+        self.settings = settings
+        self.bucket = Bucket(number, settings)
+        self.head = Head()
+        self.folder = local_folder(settings, number)
+
+    def bring_back(self, head: Head, fetch: Callable[[str], bytes]) -> None:
+        """Rebuilds the bucket that a head describes."""
+        self.bucket = Bucket(self.bucket.number, self.settings)
+        if head.meta is not None:
+            tables = {name: _table(self._read(segments, fetch)) for name, segments in head.parts.items()}
+            self.bucket.load(head.meta, tables)
+        for segments in head.log:
+            self.bucket.step(_unlogged(self._read(segments, fetch)))
+        self.head = head
+
+    def step(self, given: Sequence[Placed]) -> tuple[list[Part], Kept]:
+        parts = self.bucket.step(given)
+        before = self.head.segments()
+        new = Head(**asdict(self.head))
+        new.chain = blocks.digest(self.head.chain.encode(), *(b for _, b in given))
+        new.steps += 1
+        put: dict[str, bytes] = {}
+        entry = _logged(given)
+        new.log.append(self._write(entry, put))
+        new.log_bytes += len(entry)
+        if len(new.log) >= LONGEST_LOG or new.log_bytes > max(SMALLEST_LOG, new.snapshot_bytes):
+            put.clear()
+            self._snapshot(new, put)
+        put = {name: content for name, content in put.items() if name not in before}
+        removed = sorted(before - new.segments())
+        for name, content in put.items():
+            _write_local(self.folder / name, content)
+        for name in removed:
+            (self.folder / name).unlink(missing_ok=True)
+        self.head = new
+        return parts, Kept(new.encode(), put, removed)
+
+    def _snapshot(self, head: Head, put: dict[str, bytes]) -> None:
+        head.meta, tables = self.bucket.save()
+        contents = {name: blocks.encode({}, table) for name, table in tables.items()}
+        head.parts = {name: self._write(content, put) for name, content in contents.items()}
+        head.snapshot_bytes = sum(len(c) for c in contents.values())
+        head.log, head.log_bytes = [], 0
+
+    def _write(self, content: bytes, put: dict[str, bytes]) -> list[str]:
+        names = []
+        for start in range(0, len(content), blocks.LARGEST):
+            piece = content[start : start + blocks.LARGEST]
+            name = blocks.digest(piece)
+            put[name] = piece
+            names.append(name)
+        return names
+
+    def _read(self, segments: Sequence[str], fetch: Callable[[str], bytes]) -> bytes:
+        return b"".join(self._segment(s, fetch) for s in segments)
+
+    def _segment(self, name: str, fetch: Callable[[str], bytes]) -> bytes:
+        """From the local copy if it is there and whole, else from Spark's state."""
+        file = self.folder / name
+        if file.exists():
+            with pa.memory_map(str(file)) as mapped:
+                content = bytes(mapped.read_buffer())
+            if blocks.digest(content) == name:
+                return content
+        content = fetch(name)
+        _write_local(file, content)
+        return content
+
+
+def _logged(given: Sequence[Placed]) -> bytes:
+    places = json.dumps([place for place, _ in given]).encode()
+    return blocks.join([places, *(b for _, b in given)])
+
+
+def _unlogged(entry: bytes) -> list[Placed]:
+    places, *bodies = blocks.split(entry)
+    return [((a, b, c), body) for (a, b, c), body in zip(json.loads(places), bodies, strict=True)]
+
+
+def _table(content: bytes) -> pa.Table:
+    return blocks.decode(content)[1]
+
+
+def local_folder(settings: Settings, bucket: int) -> Path:
+    """Where this machine keeps copies of a bucket's segments, from one run to the next."""
+    from eddyline.spark.calling import machine_folder
+
+    return machine_folder() / "segments" / blocks.digest(settings.checkpoint.encode()) / str(bucket)
+
+
+def _write_local(file: Path, content: bytes) -> None:
+    """A copy that is lost or damaged is only a slower start, so it is not forced to disk."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{uuid4().hex}")
+    beside.write_bytes(content)
+    os.replace(beside, file)

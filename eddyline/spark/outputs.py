@@ -1,0 +1,150 @@
+"""What leaves the pipeline: changes staged as files by whoever computed them, and committed by the driver by batch.
+
+A writer (a bucket, or a source partition for what is stateless) puts each family's changes of a micro-batch into one
+file under a name nobody reads, and reports it. When the whole batch has been computed, the driver moves the reported
+files to names made of batch and writer. A batch that is replayed replaces its files by the same rows; files that an
+interrupted attempt left behind are never reported, and removed.
+
+Every row carries `query, op, ts, exp, batch, position` before the query's own columns; (batch, position) is unique
+within a family and the same after a replay, so that any consumer can drop repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eddyline.families.family import Family
+from eddyline.families.queries import QueryRows
+from eddyline.local.changes import as_table
+from eddyline.spark.replica import Replica
+from eddyline.spark.settings import Settings
+from eddyline.sql.catalog import Sink, Stream
+from eddyline.state.delta import Delta, Ints, query_of
+
+HEAD = ("query", "op", "ts", "exp", "batch", "position")
+PER_WRITER = 2**40  # positions of one writer in one batch
+DEAD_LETTER = ""  # the name that rows set apart are staged under: no sink has it
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A file with the changes of one family in one batch, for one sink."""
+
+    sink: str
+    folder: str  # below the sink's path; empty: the path itself
+    file: str
+    writer: int
+    part: int  # counts the files of one writer for one folder
+    rows: int
+
+
+class Stager:
+    """Stages the changes that one writer has in one batch."""
+
+    def __init__(self, replica: Replica, settings: Settings, batch: int, writer: int) -> None:
+        self.catalog = replica.catalog
+        self.settings = settings
+        self.batch = batch
+        self.writer = writer
+        self.staged: list[Staged] = []
+        self._written: dict[int, int] = {}  # rows so far, by family
+
+    def stage(self, family: Family, queries: QueryRows, delta: Delta) -> None:
+        """Writes the changes of a family for every sink that wants them."""
+        wanting = [(s, name) for s in self.catalog.sinks for name in self._wanted(s, family, queries)]
+        if not wanting or not len(delta):
+            return
+        start = self._written.get(family.number, 0)
+        self._written[family.number] = start + len(delta)
+        position = self.writer * PER_WRITER + np.arange(start, start + len(delta))
+        whole = output_table(family, queries, delta, self.batch, position)
+        for sink, query in wanting:
+            rows = whole if query is None else whole.filter(pc.equal(whole.column("query"), query))
+            name = query if query is not None else family.name
+            if rows.num_rows:
+                self._write(sink.name, place_of(sink, self.settings), "" if len(sink.targets) == 1 else name, rows)
+
+    def set_apart(self, stream: Stream, columns: Sequence[pa.Array], numbers: Ints, reason: str) -> None:
+        """Writes rows of a stream that were not processed to the dead-letter table."""
+        rows = pa.table([_in_utc(c) for c in columns], names=[f.name for f in stream.fields])
+        rows = rows.append_column("reason", pa.repeat(reason, len(numbers)))
+        rows = rows.append_column("batch", pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)))
+        rows = rows.append_column("position", pa.array(self.writer * PER_WRITER + numbers))
+        self._write(DEAD_LETTER, self.settings.own / "dead_letter", stream.name.lower(), rows)
+
+    def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
+        """None: the sink takes the whole family; a name: it takes that query of the family."""
+        if not sink.targets or family.name.lower() in (x.lower() for x in sink.targets):
+            return [] if family.kind == "view" and not sink.targets else [None]
+        return [t for t in sink.targets if pc.index(queries.names, t).as_py() >= 0]
+
+    def _write(self, sink: str, place: Path, folder: str, rows: pa.Table) -> None:
+        file = place / "_staged" / f"{uuid4().hex}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, file, compression="zstd", compression_level=1)
+        part = sum(s.sink == sink and s.folder == folder for s in self.staged)
+        self.staged.append(Staged(sink, folder, str(file), self.writer, part, rows.num_rows))
+
+    def report(self) -> list[dict[str, Any]]:
+        return [asdict(s) for s in self.staged]
+
+
+def place_of(sink: Sink, settings: Settings) -> Path:
+    """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
+    path = sink.external.options.get("path")
+    return settings.own / "sinks" / sink.name if path is None else settings.sink_path(path)
+
+
+def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, position: Any) -> pa.Table:
+    found = as_table(family, delta.spread())
+    names = queries.name_of(query_of(delta))
+    op, ts, exp, *own = found.columns
+    head = [names, op, ts, exp, pa.repeat(pa.scalar(batch, pa.int64()), len(names)), pa.array(position, pa.int64())]
+    return pa.table([_in_utc(c) for c in (*head, *own)], names=[*HEAD, *own_names(family)])
+
+
+def own_names(family: Family) -> list[str]:
+    """The family's columns by names that are not taken yet: a second `ts` is `ts_2`."""
+    taken, names = {h.lower() for h in HEAD}, []
+    for f in family.fields:
+        name, n = f.name, 1
+        while name.lower() in taken:
+            n += 1
+            name = f"{f.name}_{n}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
+    """Times are moments for whoever reads them, whatever the zone of their session."""
+    return column.cast(pa.timestamp("us", "UTC")) if column.type == pa.timestamp("us") else column
+
+
+def commit_files(path: Path, staged: Sequence[Staged], batch: int, suffix: str) -> None:
+    """Moves the files of a batch into place under one sink's path; doing it again changes nothing."""
+    expected: dict[Path, set[str]] = {}
+    for s in staged:
+        folder = path / s.folder if s.folder else path
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
+        expected.setdefault(folder, set()).add(name)
+        if Path(s.file).exists():
+            Path(s.file).rename(folder / name)
+    for folder in _folders(path):
+        for left in folder.glob(f"part-{batch:09}-*.{suffix}"):
+            if left.name not in expected.get(folder, set()):
+                left.unlink()
+
+
+def _folders(path: Path) -> Iterable[Path]:
+    return [path, *(f for f in path.iterdir() if f.is_dir())] if path.is_dir() else []

@@ -1,0 +1,181 @@
+"""Packing: what happens to rows where their source partition is.
+
+Rows are checked, late ones set apart, stateless families answered at once, and the rest routed: each distinct routing
+of a stream is sent once, however many families share it. Every partition also sends a note to every bucket, so that all
+buckets know the same watermarks, arrival numbers and catalog version.
+
+A tuple is late if it is behind the watermark at the start of the micro-batch, or behind the tuples before it in its own
+source partition. Partitions of one micro-batch have no order among them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import DataError
+from eddyline.local.clocks import StreamClock
+from eddyline.local.running import RunningFamily, arrived
+from eddyline.spark import blocks
+from eddyline.spark.commits import AddQueries, DropQueries, NewFamily, RemoveFamily
+from eddyline.spark.outputs import Stager
+from eddyline.spark.replica import Replica
+from eddyline.spark.routes import Routes
+from eddyline.spark.settings import Settings
+from eddyline.sql.catalog import Stream
+from eddyline.sql.columns import as_type
+from eddyline.state.delta import MIN, Ints, micros
+
+Sent = tuple[int, bytes]  # bucket, block
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a micro-batch is, the same for all its partitions."""
+
+    batch: int
+    version: int  # of the catalog
+    now: int  # wall clock, milliseconds
+    clocks: dict[str, Any]  # by stream: how its clock stood before
+
+
+@dataclass
+class Partition:
+    """A source partition of a stream or table in one micro-batch; a large one comes in several pieces."""
+
+    moment: Moment
+    relation: str
+    number: int  # among all partitions of the micro-batch
+    stager: Stager
+    rows: int = 0  # seen
+    count: int = 0  # of them neither late nor bad
+    high: int | None = None
+    late: int = 0
+    bad: int = 0
+    first_bad: str = ""
+    matches: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def report(self) -> dict[str, Any]:
+        names = ("relation", "rows", "late", "bad", "first_bad", "matches", "seconds")
+        return {n: getattr(self, n) for n in names} | {"staged": self.stager.report()}
+
+
+class Packer:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.replica = Replica(settings.log(), lambda _, p: p.kind in ("stateless", "by range"))
+        self.running: dict[int, RunningFamily] = {}
+        self.routes = Routes(self.replica, settings.buckets)
+
+    def open(self, moment: Moment, relation: str, number: int) -> Partition:
+        self._move_to(moment.version)
+        stager = Stager(self.replica, self.settings, moment.batch, self.settings.buckets + number)
+        return Partition(moment, relation, number, stager)
+
+    def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        """Packs a piece of a source partition."""
+        begun = time.perf_counter()
+        is_stream = self.replica.catalog.streams.get(partition.relation) is not None
+        sent = self._stream(partition, rows) if is_stream else self._table(partition, rows)
+        partition.seconds += time.perf_counter() - begun
+        return sent
+
+    def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        stream = self.replica.catalog.streams[partition.relation]
+        key = stream.name.lower()
+        columns = [as_type(rows.column(i), f.type) for i, f in enumerate(stream.fields)]
+        numbers = np.arange(partition.rows, partition.rows + rows.num_rows)
+        partition.rows += rows.num_rows
+        columns, numbers = self._without_bad(stream, columns, numbers, partition)
+        columns, ts = self._without_late(stream, columns, numbers, partition)
+        delta = arrived(columns, ts, partition.count)
+        for number, running in self.running.items():
+            if key in running.streams:
+                queries = running.family.queries.rows()
+                found = running.run("arrivals", MIN, queries, {key: delta})
+                partition.matches[number] = partition.matches.get(number, 0) + len(found)
+                partition.stager.stage(running.family, queries, found)
+        sent = list(self.routes.route(stream, delta, partition.number))
+        partition.count += len(delta)
+        return sent
+
+    def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        """Changes of a table: every bucket gets them all."""
+        table = self.replica.catalog.tables[partition.relation]
+        op = rows.column(0)
+        columns = [as_type(rows.column(i + 1), f.type) for i, f in enumerate(table.fields)]
+        packed = pa.table([op, *columns], names=["op", *(f"c{i}" for i in range(len(columns)))])
+        header = {"kind": "table", "table": table.name.lower()}
+        partition.rows += rows.num_rows
+        partition.count += rows.num_rows
+        return [(b, p) for p in blocks.encode_parts(header, packed) for b in range(self.settings.buckets)]
+
+    def close(self, partition: Partition) -> list[Sent]:
+        """The notes of a partition, when all of it has been packed; the last one is its report."""
+        header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
+        header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
+        note = blocks.encode(header)
+        report = blocks.encode({"kind": "report", "report": partition.report()})
+        return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
+
+    def _move_to(self, version: int) -> None:
+        for action in self.replica.move_to(version, lambda *_: 0):
+            match action:
+                case NewFamily() if self.replica.partitioning[action.number].kind == "stateless":
+                    family = self.replica.families[action.number]
+                    functions, policy = self.replica.functions, self.settings.clock_policy
+                    self.running[action.number] = RunningFamily(family, functions, policy, "not kept")
+                case RemoveFamily():
+                    self.running.pop(action.number, None)
+                case AddQueries():
+                    self.routes.width(self.replica.families[action.family], self.replica.partitioning[action.family])
+                case DropQueries() if action.family in self.running:
+                    queries = self.replica.families[action.family].queries
+                    if queries.crowded:
+                        queries.clear_away()
+        self.routes.refresh()
+
+    def _without_bad(
+        self, stream: Stream, columns: Sequence[pa.Array], numbers: Ints, partition: Partition
+    ) -> tuple[list[pa.Array], Ints]:
+        """Sets rows without an event time apart, or stops the run, as was chosen."""
+        time_column = columns[stream.time]
+        if not time_column.null_count:
+            return list(columns), numbers
+        missing = time_column.is_null().to_numpy(zero_copy_only=False)
+        row = int(numbers[np.nonzero(missing)[0][0]])
+        name = stream.fields[stream.time].name
+        where = f"Row {row} of source partition {partition.number} of stream {stream.name!r}"
+        why = f"{where} has no event time ({name!r} is NULL)."
+        if self.settings.on_bad_rows == "stop":
+            raise DataError(why, hint="Mend the source, or run with on_bad_rows = 'set apart'.")
+        partition.bad += int(missing.sum())
+        partition.first_bad = partition.first_bad or why
+        partition.stager.set_apart(stream, _take(columns, missing), numbers[missing], "no event time")
+        return _take(columns, ~missing), numbers[~missing]
+
+    def _without_late(
+        self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
+    ) -> tuple[list[pa.Array], Ints]:
+        ts = micros(columns[stream.time])
+        before = partition.moment.clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
+        high = before["high"] if partition.high is None else max(before["high"], partition.high)
+        late = StreamClock(stream.delay, high, before["floor"]).arrive(ts)
+        if len(ts):
+            partition.high = max(int(ts.max()), partition.high if partition.high is not None else MIN)
+        if not late.any():
+            return columns, ts
+        partition.late += int(late.sum())
+        partition.stager.set_apart(stream, _take(columns, late), numbers[late], "late")
+        return _take(columns, ~late), ts[~late]
+
+
+def _take(columns: Sequence[pa.Array], mask: Any) -> list[pa.Array]:
+    return [pc.filter(c, pa.array(mask)) for c in columns]

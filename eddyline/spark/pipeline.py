@@ -1,0 +1,151 @@
+"""A pipeline: one Spark streaming query that runs all standing queries.
+
+`_plan` is the whole of it: sources and the control source → pack → process → reports; `_deliver` takes the reports of a
+micro-batch and commits what was staged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from eddyline.errors import DataError, StateError
+from eddyline.spark import control
+from eddyline.spark.delivery import Delivery
+from eddyline.spark.keys import bucket_keys
+from eddyline.spark.mirror import Mirror
+from eddyline.spark.settings import Settings
+from eddyline.spark.sources import source
+from eddyline.spark.stages import PACKED, REPORTS, Process, pack
+
+FORMAT = 1
+_CONF = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+}
+
+
+class Pipeline:
+    def __init__(
+        self,
+        spark: SparkSession,
+        script: str | Path,
+        checkpoint: str | Path,
+        *,
+        sources: Mapping[str, DataFrame] | None = None,
+        buckets: int | None = None,
+        clock: Literal["min", "max"] = "min",
+        on_bad_rows: Literal["set apart", "stop"] = "set apart",
+    ) -> None:
+        """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
+
+        `buckets` (the parts that state is split into; by default the cores of the cluster) is fixed by the first run.
+        """
+        self.spark = spark.newSession()
+        self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
+        folder = Path(str(checkpoint).removeprefix("file://")).absolute()
+        self.settings = _settings(spark, folder, buckets, clock, on_bad_rows)
+        self.mirror = Mirror(self.settings.log())
+        self.mirror.run_script(Path(script).read_text())
+        self.delivery = Delivery(self.settings, self.mirror)
+
+    # queries come and go
+
+    def execute(self, sql: str) -> Any:
+        """Runs a statement or a script; what it changes takes effect at the next micro-batch."""
+        return self.mirror.execute(sql)
+
+    def register(self, family: str, table: Any) -> None:
+        """Adds one query per row: column `query` is its name, the others its parameters."""
+        self.mirror.register(family, table)
+
+    def drop(self, family: str, names: Sequence[str]) -> None:
+        self.mirror.drop(family, names)
+
+    def function(self, name: str, body: Any, takes: Sequence[str], gives: str) -> None:
+        """Registers a Python function for use in queries; it is pickled and kept with the catalog."""
+        self.mirror.function(name, body, takes, gives)
+
+    # running
+
+    def start(self, available_now: bool = False, trigger: str | None = None) -> StreamingQuery:
+        """Runs until stopped, or with `available_now` until all there is has been processed."""
+        if available_now and trigger is not None:
+            raise DataError("A run has a trigger, or takes what is available now, not both.")
+        for key, value in (_CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
+            self.spark.conf.set(key, value)
+        writer = self._plan().writeStream.foreachBatch(self._deliver)
+        writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        return writer.start()
+
+    def _plan(self) -> DataFrame:
+        keys = bucket_keys(self.settings.buckets)
+        self.spark.dataSource.register(control.ControlSource)
+        reader = self.spark.readStream.format(control.NAME).option("path", str(self.settings.log().path))
+        frames = [("", reader.option("tick", str(self._tick())).load())]
+        for relation in [*self.mirror.catalog.tables, *self.mirror.catalog.streams]:
+            key = relation.name.lower()
+            if relation.external is not None or key in self.sources or relation in self.mirror.catalog.streams:
+                frames.append((key, source(self.spark, relation, self.sources.get(key))))
+        packed = [f.mapInArrow(pack(self.settings, keys, i, name), PACKED) for i, (name, f) in enumerate(frames)]
+        together = reduce(DataFrame.unionAll, packed)
+        process = Process(self.settings, keys)
+        return together.groupBy("bucket").transformWithStateInPandas(process, REPORTS, "append", "none")
+
+    def _tick(self) -> int:
+        """Milliseconds between looks at the wall clock: half the shortest silence that some stream allows itself."""
+        limits = [s.idle // 2000 for s in self.mirror.catalog.streams if s.idle is not None]
+        return max(100, min(limits)) if limits else 0
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
+
+
+def _settings(
+    spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"], on_bad_rows: Any
+) -> Settings:
+    """What the checkpoint was begun with, or is begun with now."""
+    file = folder / "eddyline" / "pipeline.json"
+    if file.exists():
+        saved = json.loads(file.read_text())
+        if saved.get("format") != FORMAT:
+            raise StateError(
+                f"The checkpoint {str(folder)!r} has format {saved.get('format')}, this version reads {FORMAT}.",
+                hint="Use the version of Eddyline that wrote it.",
+            )
+        for name, wanted in (("buckets", buckets), ("clock", clock)):
+            if wanted is not None and wanted != saved[name]:
+                raise StateError(
+                    f"The checkpoint {str(folder)!r} was begun with {name} = {saved[name]!r}, not {wanted!r}.",
+                    hint="Go on with that, or begin another checkpoint.",
+                )
+    else:
+        if (folder / "offsets").exists():
+            raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
+        parts = buckets or int(spark.conf.get("spark.default.parallelism", None) or _cores(spark))
+        saved = {"format": FORMAT, "buckets": parts, "clock": clock}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(saved))
+    token = secrets.token_hex(16)
+    return Settings(str(folder), saved["buckets"], saved["clock"], os.getcwd(), on_bad_rows, token)
+
+
+def _cores(spark: SparkSession) -> int:
+    return int(spark.range(1).rdd.context.defaultParallelism)

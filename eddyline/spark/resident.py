@@ -1,0 +1,148 @@
+"""A resident process: packs source partitions and keeps buckets, for the Python workers of one executor.
+
+One conversation at a time does work; others wait. What it holds can always be made again from the commit log and
+Spark's state, so it may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Listener
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.errors import Error
+from eddyline.spark import blocks
+from eddyline.spark.bucket import Part, Placed
+from eddyline.spark.keeping import Keeper, Kept, decode_head
+from eddyline.spark.outputs import Stager
+from eddyline.spark.packing import Moment, Packer
+from eddyline.spark.settings import Settings
+
+
+class Resident:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packer: Packer | None = None
+        self._keepers: dict[int, Keeper] = {}
+        self._last: dict[int, tuple[str, Any]] = {}  # by bucket: what was asked last, and the answer
+
+    def converse(self, worker: Connection) -> None:
+        """Answers one worker until it hangs up."""
+        with worker:
+            try:
+                kind, *rest = worker.recv()
+                with self._lock:
+                    (self._pack if kind == "pack" else self._step)(worker, *rest)
+            except (EOFError, ConnectionError):
+                pass  # the task was killed; its work will be asked for again
+            except Exception as e:
+                text = str(e) if isinstance(e, Error) else traceback.format_exc()
+                worker.send(("error", type(e).__name__, text))
+
+    # packing
+
+    def _pack(self, worker: Connection, settings: Settings, moment: Moment, relation: str, number: int) -> None:
+        packer = self._packer
+        if packer is None or packer.settings != settings or packer.replica.version > moment.version:
+            packer = Packer(settings)
+        self._packer = None  # until it has gone well
+        partition = packer.open(moment, relation, number)
+        while rows := worker.recv_bytes():
+            worker.send(("sent", packer.pack(partition, pa.ipc.open_stream(rows).read_all())))
+        worker.send(("sent", packer.close(partition)))
+        self._packer = packer
+
+    # steps of buckets
+
+    def _step(
+        self, worker: Connection, settings: Settings, number: int, batch: int, head: bytes | None, given: list[Placed]
+    ) -> None:
+        before = decode_head(head)
+        asked = blocks.digest(before.chain.encode(), str(batch).encode(), *(b for _, b in given))
+        known, answer = self._last.get(number, ("", None))
+        if asked == known:  # the task was tried again
+            worker.send(("done", *answer))
+            return
+        keeper, found = self._keepers.pop(number, None), "hit"
+        begun = time.perf_counter()
+        if keeper is None or keeper.settings != settings or keeper.head.chain != before.chain:
+            keeper, found = Keeper(number, settings), "new" if not before.chain else "miss"
+            keeper.bring_back(before, _fetcher(worker))
+        ready = time.perf_counter()
+        parts, kept = keeper.step([g for g in given if g[0][2] >= 0])
+        stepped = time.perf_counter()
+        report = self._report(keeper, batch, parts, [blocks.decode(b)[0]["report"] for p, b in given if p[2] < 0])
+        report |= {"cache": found, "restore_seconds": ready - begun, "step_seconds": stepped - ready}
+        report |= {"stage_seconds": time.perf_counter() - stepped, "written": sum(map(len, kept.put.values()))}
+        self._keepers[number] = keeper
+        self._last[number] = asked, (kept, report)
+        worker.send(("done", kept, report))
+
+    def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
+        """Stages what a step gave; tells the driver of it, and of what was packed."""
+        bucket = keeper.bucket
+        stager = Stager(bucket.replica, keeper.settings, batch, bucket.number)
+        matches: dict[int, int] = {}
+        for p in parts:
+            family = p.running.family
+            stager.stage(family, p.queries, p.delta)
+            matches[family.number] = matches.get(family.number, 0) + len(p.delta)
+        return {
+            "bucket": bucket.number,
+            "version": bucket.replica.version,
+            "clocks": {s: {"high": c.high, "floor": c.floor} for s, c in bucket.clocks.items()},
+            "matches": matches,
+            "staged": stager.report(),
+            "packed": packed,
+            "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},
+            "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
+        }
+
+
+def _fetcher(worker: Connection) -> Callable[[str], bytes]:
+    def fetch(segment: str) -> bytes:
+        worker.send(("need", segment))
+        return worker.recv_bytes()
+
+    return fetch
+
+
+def serve(address: str, owner: int, token: bytes) -> None:
+    resident = Resident()
+    threading.Thread(target=_end_with, args=(owner, address), daemon=True).start()
+    with Listener(address, "AF_UNIX", backlog=64, authkey=token) as listener:
+        while True:
+            try:
+                worker = listener.accept()
+            except (EOFError, ConnectionError, OSError):
+                continue  # whoever knocked has gone
+            threading.Thread(target=resident.converse, args=(worker,), daemon=True).start()
+
+
+def _end_with(owner: int, address: str) -> None:
+    """Ends this process when its owner has ended, or another has taken its place."""
+    own = None
+    while True:
+        time.sleep(0.5)
+        try:
+            os.kill(owner, 0)
+            there = os.stat(address).st_ino
+        except OSError:
+            os._exit(0)
+        own = own or there
+        if own != there:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]), sys.stdin.buffer.read())
+
+
+__all__ = ["Kept", "Resident", "serve"]

@@ -1,0 +1,145 @@
+"""Routes: which buckets the rows of a stream go to, for all families that remember something about them.
+
+Families with the same routing of a stream share a route: its rows are sent once. A route has a name, the same in the
+process that sends and in the bucket that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.families.family import Family
+from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.partitioning import Partitioning
+from eddyline.plan.routings import Anywhere, ByKey, Home, OnePlace, Reach, Routing
+from eddyline.spark import blocks
+from eddyline.spark.replica import Replica
+from eddyline.sql.bound import Expr
+from eddyline.sql.catalog import Stream
+from eddyline.state.delta import Delta, Ints
+
+CELL = 4  # the width of a cell, in widths of the widest band among the family's first queries
+
+
+def place_of_family(family: Family, buckets: int) -> int:
+    """The bucket of a family that cannot be split."""
+    return family.number % buckets
+
+
+def lives_in(family: Family, split: Partitioning, bucket: int, buckets: int) -> bool:
+    if split.kind == "one place":
+        return place_of_family(family, buckets) == bucket
+    return split.kind != "stateless"
+
+
+def route_name(family: Family, split: Partitioning, stream: str, buckets: int) -> str:
+    routing = split.routing(stream)
+    match routing:
+        case Anywhere():
+            return "anywhere"
+        case ByKey():
+            return f"key {blocks.digest(repr(routing.key).encode())}"
+        case OnePlace():
+            return f"bucket {place_of_family(family, buckets)}"
+        case Home():
+            return f"home {family.number}"
+        case Reach():
+            return f"reach {family.number}"
+
+
+@dataclass
+class Route:
+    routing: Routing
+    family: Family  # the first that uses it
+
+
+class Routes:
+    def __init__(self, replica: Replica, buckets: int) -> None:
+        self.replica = replica
+        self.buckets = buckets
+        self._of: dict[str, dict[str, Route]] = {}  # by stream and name
+        self._width: dict[int, float] = {}
+        self._version = -1
+
+    def width(self, family: Family, split: Partitioning) -> None:
+        """Fixes how wide the cells of a family are, when its first queries come."""
+        if split.kind == "by range" and family.number not in self._width:
+            (routing,) = (r for _, r in split.routings if isinstance(r, Reach))
+            low, high = self._bounds(family, routing) or (0.0, 0.0)
+            self._width[family.number] = CELL * (high - low) if 0 < high - low < np.inf else 1.0
+
+    def refresh(self) -> None:
+        """Takes up the families of the replica's version."""
+        if self._version == self.replica.version:
+            return
+        self._version = self.replica.version
+        self._of = {}
+        for number, split in self.replica.partitioning.items():
+            if split.keeps_state and self.replica.live[number]:
+                family = self.replica.families[number]
+                for stream, routing in split.routings:
+                    name = route_name(family, split, stream, self.buckets)
+                    self._of.setdefault(stream, {}).setdefault(name, Route(routing, family))
+
+    def route(self, stream: Stream, rows: Delta, partition: int) -> Iterator[tuple[int, bytes]]:
+        """(bucket, block) for every part of the rows that some bucket needs."""
+        key = stream.name.lower()
+        if not len(rows):
+            return
+        table = pa.table([*rows.columns, rows.last], names=[*(f"c{i}" for i in range(len(rows.columns))), "#"])
+        for name, r in self._of.get(key, {}).items():
+            header = {"kind": "rows", "stream": key, "route": name}
+            for bucket, part in self._parts(r, rows, table, partition):
+                for block in blocks.encode_parts(header, part):
+                    yield bucket, block
+
+    def _parts(self, r: Route, rows: Delta, table: pa.Table, partition: int) -> Iterator[tuple[int, pa.Table]]:
+        n = len(rows)
+        match r.routing:
+            case Anywhere():
+                share = -(-n // self.buckets)
+                for i in range(self.buckets):
+                    if i * share < n:
+                        yield (i + partition) % self.buckets, table.slice(i * share, share)
+            case OnePlace():
+                yield place_of_family(r.family, self.buckets), table
+            case ByKey():
+                keys = [_values(k, rows) for k in r.routing.key]
+                yield from _by_bucket(table, np.arange(n), bucket_of(keys, self.buckets), self.buckets)
+            case Home():
+                cells = cell(_values(r.routing.value, rows), self._width[r.family.number])
+                yield from _by_bucket(table, np.arange(n), bucket_of_cell(cells, self.buckets), self.buckets)
+            case Reach():
+                bounds = self._bounds(r.family, r.routing)
+                if bounds is not None:
+                    width = self._width[r.family.number]
+                    row, bucket = reach(_values(r.routing.value, rows), *bounds, width, self.buckets)
+                    yield from _by_bucket(table, row, bucket, self.buckets)
+
+    def _bounds(self, family: Family, routing: Reach) -> tuple[float, float] | None:
+        """The least lower and the greatest upper bound among the live queries; None if no query has both."""
+        queries = family.queries.rows()
+        live = pa.array(queries.alive)
+        low, high = (
+            evaluate(e, (), queries.params, len(queries.ids), self.replica.functions).filter(live)
+            for e in (routing.low, routing.high)
+        )
+        return widest(low, high)
+
+
+def _values(expr: Expr, rows: Delta) -> pa.Array:
+    return evaluate(expr, rows.columns, (), len(rows), Functions({}, {}))
+
+
+def _by_bucket(table: pa.Table, row: Ints, bucket: Buckets, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    order = np.argsort(bucket, kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    for b in range(buckets):
+        mine = order[ends[b] : ends[b + 1]]
+        if len(mine):
+            yield b, table.take(pa.array(row[mine]))

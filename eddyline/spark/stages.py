@@ -1,0 +1,167 @@
+"""The two Python stages of the plan, thin: they carry blocks between Spark and the residents.
+
+`pack` runs where source partitions are; `Process` runs once per bucket and holds its state. Which commit of the catalog
+is in force in a micro-batch is read from Spark's own offset log, so that a replay finds the same one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from eddyline.errors import StateError
+from eddyline.spark.calling import call
+from eddyline.spark.control import offset_in
+from eddyline.spark.packing import Moment
+from eddyline.spark.settings import Settings
+
+PACKED = "bucket int, source int, partition int, number int, body binary"
+REPORTS = "report string"
+REPORT = -1  # the number of a block that is for the driver, and no part of the bucket's input
+PIECE = 64 * 2**20  # bytes of rows that are handed over at once
+
+_packed_schema = pa.schema(
+    [(n, pa.int32()) for n in ("bucket", "source", "partition", "number")] + [("body", pa.binary())]
+)
+
+
+def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Callable[[Any], Any]:
+    """The function for `mapInArrow` over the rows of one stream or table."""
+
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _task()
+        moment = moment_of(settings, batch_of(task))
+        number = task.partitionId()
+        sent = 0
+        with call(_slot(number), settings.token) as resident:
+            resident.send(("pack", settings, moment, relation, number))
+            for piece in _pieces(batches) if relation else ():
+                resident.send_bytes(piece)
+                blocks = _answer(resident)
+                yield from (_row(keys[b], source, number, sent + i, body) for i, (b, body) in enumerate(blocks))
+                sent += len(blocks)
+            resident.send_bytes(b"")
+            *notes, report = _answer(resident)
+            yield from (_row(keys[b], source, number, sent + i, body) for i, (b, body) in enumerate(notes))
+            yield _row(keys[report[0]], source, number, REPORT, report[1])
+
+    return packed
+
+
+def _slot(number: int) -> str:
+    return f"resident-{number % (os.cpu_count() or 1)}"
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for b in batches:
+        waiting.append(b)
+        size += b.nbytes
+        if size >= PIECE:
+            yield _stream(waiting)
+            waiting, size = [], 0
+    if sum(b.num_rows for b in waiting):
+        yield _stream(waiting)
+
+
+def _stream(batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for b in batches:
+            writer.write_batch(b)
+    return bytes(sink.getvalue())
+
+
+def _row(*values: Any) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([v], t) for v, t in zip(values, _packed_schema.types, strict=True)], _packed_schema)
+
+
+class Process(StatefulProcessor):
+    """One bucket: its state is a head and segments; the resident says how they change."""
+
+    def __init__(self, settings: Settings, keys: list[int]) -> None:
+        self.settings = settings
+        self.keys = keys
+
+    def init(self, handle: Any) -> None:
+        binary = StructType([StructField("value", BinaryType())])
+        self.head = handle.getValueState("head", binary)
+        self.segments = handle.getMapState("segments", StructType([StructField("name", StringType())]), binary)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        begun = time.perf_counter()
+        given = [
+            ((r.source, r.partition, r.number), bytes(r.body)) for frame in rows for r in frame.itertuples(index=False)
+        ]
+        given.sort(key=lambda g: g[0])
+        found = self.head.get()
+        head = None if found is None else bytes(found[0])
+        bucket = self.keys.index(int(key[0]))
+        loaded = time.perf_counter()
+        read = 0
+        with call(_slot(bucket), self.settings.token) as resident:
+            resident.send(("step", self.settings, bucket, batch_of(_task()), head, given))
+            kind, *answer = _checked(resident.recv())
+            while kind == "need":
+                segment = self.segments.getValue((answer[0],))
+                if segment is None:
+                    raise StateError(f"Spark's state of bucket {bucket} lacks the segment {answer[0]}.")
+                read += len(segment[0])
+                resident.send_bytes(bytes(segment[0]))
+                kind, *answer = _checked(resident.recv())
+        stepped = time.perf_counter()
+        kept, report = answer
+        for name, content in kept.put.items():
+            self.segments.updateValue((name,), (content,))
+        for name in kept.removed:
+            self.segments.removeKey((name,))
+        self.head.update((kept.head,))
+        done = time.perf_counter()
+        report |= {"input_seconds": loaded - begun, "call_seconds": stepped - loaded, "state_seconds": done - stepped}
+        report |= {"read": read + len(head or b"")}
+        yield pd.DataFrame({"report": [json.dumps(report)]})
+
+    def close(self) -> None:
+        pass
+
+
+def _answer(resident: Connection) -> Any:
+    return _checked(resident.recv())[1]
+
+
+def _checked(answer: Any) -> Any:
+    if answer[0] == "error":
+        raise StateError(f"{answer[1]}: {answer[2]}")
+    return answer
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None, "this runs inside a Spark task"
+    return task
+
+
+def batch_of(task: TaskContext) -> int:
+    found = task.getLocalProperty("streaming.sql.batchId")
+    assert found is not None, "Spark says which micro-batch a task belongs to"
+    return int(found)
+
+
+def moment_of(settings: Settings, batch: int) -> Moment:
+    """The commit and the time that Spark's offset log has for a micro-batch, and how the clocks stood before it."""
+    offset = offset_in((Path(settings.checkpoint) / "offsets" / str(batch)).read_text())
+    before = settings.clocks_file(batch - 1)
+    clocks = json.loads(before.read_text()) if batch else {}
+    return Moment(batch, offset["commit"], offset["now"], clocks)
