@@ -1,0 +1,136 @@
+"""A family in one place and, beside it, the same family split over buckets: after every step both must say the same.
+
+`SplitFamily` stands in for `RunningFamily` inside a connection, so that the scenarios of the oracle drive both. Tuples
+go where the routing says, tables to all buckets, and every bucket takes every step with the same clock. Where tuples
+may go anywhere they go somewhere at random; buckets of a stateless plan forget everything after every step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from eddyline.families.family import Family
+from eddyline.families.queries import QueryRows
+from eddyline.index.buckets import bucket_of, bucket_of_cell, cell, reach, widest
+from eddyline.local.running import RunningFamily
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.partitioning import Anywhere, ByKey, Home, Reach, partitioning
+from eddyline.reference import canonical, normalise
+from eddyline.state.delta import MAX, Delta, Ints, query_of
+
+
+@dataclass
+class Trial:
+    """How families are split for now, and how many were split in each way."""
+
+    rnd: Random = field(default_factory=lambda: Random(0))
+    buckets: int = 2
+    width: float = 1.0
+    kinds: Counter[str] = field(default_factory=Counter)  # families, and steps that changed an answer, by kind
+    copies: int = 0  # of reaching tuples, beyond the first
+
+
+class SplitFamily(RunningFamily):
+    trial: ClassVar[Trial] = Trial()
+
+    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> None:
+        super().__init__(family, functions, clock_policy)
+        self.how = partitioning(family.plan, family.emit)
+        assert self.how == partitioning(family.plan, family.emit)
+        assert {s for s, _ in self.how.routings} == self.streams
+        self.of_a_part = family, functions, clock_policy
+        trial = self.trial
+        self.rnd, self.width = Random(trial.rnd.random()), trial.width
+        self.parts = [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)]
+
+    def run(
+        self,
+        kind: Literal["arrivals", "replay"],
+        clock: int,
+        queries: QueryRows,
+        streams: Mapping[str, Delta] | None = None,
+        tables: Mapping[str, Delta] | None = None,
+    ) -> Delta:
+        before = self.clock
+        whole = super().run(kind, clock, queries, streams, tables)
+        self.trial.kinds[self.how.kind] += len(whole) > 0
+        if self.how.kind == "one place":
+            return whole
+        if not self.how.keeps_state:
+            self.parts = [RunningFamily(*self.of_a_part) for _ in self.parts]
+        routed = {s: self._split(s, d, queries) for s, d in (streams or {}).items()}
+        found = []
+        for i, part in enumerate(self.parts):
+            part.clock = before
+            found.append(part.run(kind, clock, queries, {s: d[i] for s, d in routed.items()}, tables))
+        said = [c for delta in found for c in changes(delta)]
+        assert fold(said) == fold(changes(whole)), f"{self.how}\n{self.family.sql}\n{said}\n{changes(whole)}"
+        assert ends(said) == ends(changes(whole)), f"{self.how}\n{self.family.sql}"
+        return whole
+
+    def _split(self, stream: str, delta: Delta, queries: QueryRows) -> list[Delta]:
+        """The tuples of each bucket."""
+        row, bucket = self._places_of(stream, delta, queries)
+        return [delta.take(row[bucket == i]).spread() for i in range(len(self.parts))]
+
+    def _places_of(self, stream: str, delta: Delta, queries: QueryRows) -> tuple[Ints, Any]:
+        n, places = len(delta), len(self.parts)
+        rows = np.arange(n)
+
+        def value(expr: Any) -> Any:
+            return evaluate(expr, delta.columns, (), n, self.functions)
+
+        match self.how.routing(stream):
+            case Anywhere():
+                return rows, np.array([self.rnd.randrange(places) for _ in range(n)], np.int32)
+            case ByKey(key):
+                return rows, bucket_of([value(e) for e in key], places)
+            case Home(number):
+                return rows, bucket_of_cell(cell(value(number), self.width), places)
+            case Reach(number, low, high):
+                bounds = [evaluate(b, (), queries.params, len(queries.ids)).filter(queries.alive) for b in (low, high)]
+                furthest = widest(bounds[0], bounds[1])
+                if furthest is None:
+                    return rows[:0], np.empty(0, np.int32)
+                row, bucket = reach(value(number), *furthest, self.width, places)
+                self.trial.copies += len(row) - len(np.unique(row))
+                return row, bucket
+        raise AssertionError(f"{stream} is not split")
+
+    def let_go(self) -> None:
+        for part in self.parts:
+            part._forgotten = list(self._forgotten)
+            part.let_go()
+        super().let_go()
+
+
+Change = tuple[Literal["+", "-"], int, int | None, tuple[Any, ...]]
+
+
+def changes(delta: Delta) -> list[Change]:
+    """Operation, begin, end and row of every change; the query is the first column of the row."""
+    delta = delta.spread()
+    columns = [query_of(delta).tolist(), *(c.to_pylist() for c in delta.columns)]
+    rows = zip(*columns, strict=True)
+    numbers = zip(delta.sign.tolist(), delta.ts.tolist(), delta.exp.tolist(), strict=True)
+    return [
+        ("+" if sign > 0 else "-", ts, None if exp == MAX else exp, row)
+        for row, (sign, ts, exp) in zip(rows, numbers, strict=True)
+        for _ in range(abs(sign))
+    ]
+
+
+def fold(said: list[Change]) -> dict[Any, int]:
+    """How often each row enters and leaves each answer at every instant, to come too."""
+    return normalise(said, MAX)
+
+
+def ends(said: list[Change]) -> Counter[Any]:
+    """The rows that are said to have reached their ends, which folding does not see."""
+    return Counter((ts, canonical(row)) for _, ts, exp, row in said if exp is not None and ts > exp)

@@ -1,0 +1,101 @@
+"""Families split over buckets say what one place says: random scenarios of every class of query, step by step.
+
+`EDDYLINE_NIGHTLY=1` plays many more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from eddyline.local import connection
+from tests.oracle import queries
+from tests.oracle.bands import band_queries
+from tests.oracle.deep import deep_query
+from tests.oracle.scenario import Player, Scenario, cut, scenario
+from tests.oracle.splitting import SplitFamily, Trial
+
+NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
+SCENARIOS = 1500 if NIGHTLY else 25
+KINDS = ("stateless", "anywhere", "by key", "by range", "one place")
+# By class of query, the ways of splitting that must occur among the seeds, in steps that change an answer.
+EXPECTED = {
+    "filter": {"stateless", "anywhere"},
+    "join": {"by key", "by range", "one place"},
+    "three-way join": {"by key", "one place"},
+    "distinct": {"by key"},
+    "group by": {"by key", "one place"},
+    "set operation": {"stateless", "by key"},
+    "table join": {"anywhere", "by key"},
+    "tables only": {"one place"},
+    "count window": {"one place"},
+    "nested": {"by key", "one place"},
+    "deep": {"by key", "one place"},
+    "band": {"by range", "one place"},
+    "families": set(KINDS),
+    "clock max": {"stateless", "by key"},
+}
+
+
+class SplitPlayer(Player):
+    """Some queries ask for every end."""
+
+    def __init__(self, s: Scenario, rnd: Random) -> None:
+        super().__init__(s)
+        self.rnd = rnd
+
+    def play(self, event: tuple[Any, ...]) -> None:
+        if event[0] == "register" and self.rnd.random() < 0.25:
+            self.logs[event[1]] = []
+            self.take(self.db.execute(f"CREATE CONTINUOUS QUERY {event[1]} WITH (emit = 'all') AS {event[2]}"))
+        else:
+            super().play(event)
+
+
+def texts(kind: str, rnd: Random) -> list[str]:
+    if kind == "families":
+        return []
+    if kind == "band":
+        return band_queries(rnd)
+    if kind == "deep":
+        return [deep_query(rnd)]
+    make = queries.CLASSES.get(kind, queries.query)
+    return [make(rnd) for _ in range(rnd.randint(1, 3))]
+
+
+def play(kind: str, seed: int, trial: Trial) -> None:
+    rnd = Random(f"split {kind}{seed}")
+    trial.rnd, trial.buckets, trial.width = rnd, rnd.choice([2, 3]), rnd.choice([0.5, 1.0, 2.5])
+    clock = "max" if kind == "clock max" else "min"
+    s = scenario(rnd, texts(kind, rnd), rows=rnd.randint(6, 30), families=kind == "families", clock=clock)
+    try:
+        player = SplitPlayer(s, rnd)
+        for e in cut(rnd, s, across_streams=clock == "min"):
+            if e[0] == "push":
+                player.push(e[1])
+            else:
+                player.play(e)
+    except BaseException as error:
+        error.add_note(f"kind {kind!r}, seed {seed}\n{s}")
+        raise
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
+    fresh = Trial()
+    monkeypatch.setattr(SplitFamily, "trial", fresh)
+    monkeypatch.setattr(connection, "RunningFamily", SplitFamily)
+    yield fresh
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_buckets_together_say_what_one_place_says(kind: str, trial: Trial) -> None:
+    for seed in range(SCENARIOS):
+        play(kind, seed, trial)
+    print(f"{kind}: {dict(trial.kinds)}, {trial.copies} copies")
+    assert EXPECTED[kind] <= {k for k, steps in trial.kinds.items() if steps}
+    assert trial.copies > 0 or "by range" not in EXPECTED[kind]
