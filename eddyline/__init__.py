@@ -10,6 +10,7 @@ The stages, in the order a query passes them:
     operators  plans at work on batches
     reference  the meaning of a query in the fewest lines, for tests
     local      the in-process host
+    spark      the Spark host
 
     >>> import eddyline
     >>> db = eddyline.connect()
@@ -18,11 +19,13 @@ The stages, in the order a query passes them:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from eddyline.errors import BindError, CatalogError, DataError, Error, ParseError, StateError
-from eddyline.local.changes import Changes
-from eddyline.local.connection import Connection
+
+if TYPE_CHECKING:
+    from eddyline.local.changes import Changes
+    from eddyline.local.connection import Connection
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,8 +52,23 @@ def connect(
     `clock` is 'min' (the slowest stream of a query leads; the default) or 'max'. `functions` gives the bodies of
     Python functions that the saved queries use.
     """
+    from eddyline.local.connection import Connection
+
     if path is None:
         return Connection(clock or "min")
     from eddyline.local.storage import restore
 
     return restore(Path(path), clock, functions or {})
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of the in-process host on first use: Spark's Python workers import this package and need none."""
+    if name == "Connection":
+        from eddyline.local.connection import Connection
+
+        return Connection
+    if name == "Changes":
+        from eddyline.local.changes import Changes
+
+        return Changes
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -41,7 +41,14 @@ class Newcomers:
 
 
 class RunningFamily:
-    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> None:
+    def __init__(
+        self,
+        family: Family,
+        functions: Functions,
+        clock_policy: Literal["min", "max"],
+        answers: Literal["kept", "not kept"] = "kept",
+    ) -> None:
+        """`answers`: whether snapshots may be asked for, as far as the family's own options allow them."""
         self.family = family
         self.functions = functions
         self.clock = MIN
@@ -58,7 +65,7 @@ class RunningFamily:
         # Under 'max' a family of several streams may not have seen all that a stream's history holds.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
         self.waits = several_clocks or any(_keeps_answer(o) for o in self.root.walk())
-        if self.waits and family.has_snapshot:
+        if self.waits and family.has_snapshot and answers == "kept":
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
         self.shows_itself = shows_itself(family.plan)
 

@@ -23,6 +23,7 @@ class Delivery:
     def __init__(self, settings: Settings, mirror: Mirror) -> None:
         self.settings = settings
         self.mirror = mirror
+        self.reports: dict[int, Sequence[dict[str, Any]]] = {}
 
     def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         staged = [Staged(**s) for r in reports for s in (*r["staged"], *(x for p in r["packed"] for x in p["staged"]))]
@@ -31,6 +32,7 @@ class Delivery:
             mine = [s for s in staged if s.sink == sink.name]
             commit_files(place_of(sink, self.settings), mine, batch, "parquet")
         self._write_clocks(batch, reports[0]["clocks"])
+        self.reports[batch] = reports
 
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         file = self.settings.clocks_file(batch)

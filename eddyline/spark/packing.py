@@ -27,22 +27,12 @@ from eddyline.spark.commits import AddQueries, DropQueries, NewFamily, RemoveFam
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
-from eddyline.spark.settings import Settings
+from eddyline.spark.settings import Moment, Settings
 from eddyline.sql.catalog import Stream
 from eddyline.sql.columns import as_type
 from eddyline.state.delta import MIN, Ints, micros
 
 Sent = tuple[int, bytes]  # bucket, block
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What a micro-batch is, the same for all its partitions."""
-
-    batch: int
-    version: int  # of the catalog
-    now: int  # wall clock, milliseconds
-    clocks: dict[str, Any]  # by stream: how its clock stood before
 
 
 @dataclass

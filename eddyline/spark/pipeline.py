@@ -107,7 +107,7 @@ class Pipeline:
         packed = [f.mapInArrow(pack(self.settings, keys, i, name), PACKED) for i, (name, f) in enumerate(frames)]
         together = reduce(DataFrame.unionAll, packed)
         process = Process(self.settings, keys)
-        return together.groupBy("bucket").transformWithStateInPandas(process, REPORTS, "append", "none")
+        return together.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")
 
     def _tick(self) -> int:
         """Milliseconds between looks at the wall clock: half the shortest silence that some stream allows itself."""

@@ -20,10 +20,10 @@ import pyarrow as pa
 from eddyline.errors import Error
 from eddyline.spark import blocks
 from eddyline.spark.bucket import Part, Placed
-from eddyline.spark.keeping import Keeper, Kept, decode_head
+from eddyline.spark.keeping import Keeper, decode_head
 from eddyline.spark.outputs import Stager
-from eddyline.spark.packing import Moment, Packer
-from eddyline.spark.settings import Settings
+from eddyline.spark.packing import Packer
+from eddyline.spark.settings import Moment, Settings
 
 
 class Resident:
@@ -82,8 +82,8 @@ class Resident:
         report |= {"cache": found, "restore_seconds": ready - begun, "step_seconds": stepped - ready}
         report |= {"stage_seconds": time.perf_counter() - stepped, "written": sum(map(len, kept.put.values()))}
         self._keepers[number] = keeper
-        self._last[number] = asked, (kept, report)
-        worker.send(("done", kept, report))
+        self._last[number] = asked, (kept.head, kept.put, kept.removed, report)
+        worker.send(("done", *self._last[number][1]))
 
     def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
         """Stages what a step gave; tells the driver of it, and of what was packed."""
@@ -143,6 +143,3 @@ def _end_with(owner: int, address: str) -> None:
 
 if __name__ == "__main__":
     serve(sys.argv[1], int(sys.argv[2]), sys.stdin.buffer.read())
-
-
-__all__ = ["Kept", "Resident", "serve"]

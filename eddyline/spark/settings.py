@@ -1,12 +1,13 @@
-"""What is fixed for the life of a run, and known to every process of it."""
+"""What is fixed for the life of a run, or for one micro-batch, and known to every process of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from eddyline.spark.commits import CommitLog
+if TYPE_CHECKING:
+    from eddyline.spark.commits import CommitLog
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Settings:
         return Path(self.checkpoint) / "eddyline"
 
     def log(self) -> CommitLog:
+        from eddyline.spark.commits import CommitLog
+
         return CommitLog(self.own / "catalog")
 
     @property
@@ -35,3 +38,13 @@ class Settings:
 
     def sink_path(self, path: str) -> Path:
         return Path(self.base) / path.removeprefix("file://")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a micro-batch is, the same for all its partitions."""
+
+    batch: int
+    version: int  # of the catalog
+    now: int  # wall clock, milliseconds
+    clocks: dict[str, Any]  # by stream: how its clock stood before

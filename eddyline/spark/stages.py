@@ -14,17 +14,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from eddyline.errors import StateError
 from eddyline.spark.calling import call
 from eddyline.spark.control import offset_in
-from eddyline.spark.packing import Moment
-from eddyline.spark.settings import Settings
+from eddyline.spark.settings import Moment, Settings
 
 PACKED = "bucket int, source int, partition int, number int, body binary"
 REPORTS = "report string"
@@ -85,7 +84,9 @@ def _stream(batches: list[pa.RecordBatch]) -> bytes:
 
 
 def _row(*values: Any) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([v], t) for v, t in zip(values, _packed_schema.types, strict=True)], _packed_schema)
+    return pa.record_batch(
+        [pa.array([v], t) for v, t in zip(values, _packed_schema.types, strict=True)], _packed_schema
+    )
 
 
 class Process(StatefulProcessor):
@@ -100,12 +101,9 @@ class Process(StatefulProcessor):
         self.head = handle.getValueState("head", binary)
         self.segments = handle.getMapState("segments", StructType([StructField("name", StringType())]), binary)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         begun = time.perf_counter()
-        given = [
-            ((r.source, r.partition, r.number), bytes(r.body)) for frame in rows for r in frame.itertuples(index=False)
-        ]
-        given.sort(key=lambda g: g[0])
+        given = sorted(((r.source, r.partition, r.number), bytes(r.body)) for r in rows)
         found = self.head.get()
         head = None if found is None else bytes(found[0])
         bucket = self.keys.index(int(key[0]))
@@ -122,16 +120,15 @@ class Process(StatefulProcessor):
                 resident.send_bytes(bytes(segment[0]))
                 kind, *answer = _checked(resident.recv())
         stepped = time.perf_counter()
-        kept, report = answer
-        for name, content in kept.put.items():
+        head, put, removed, report = answer
+        for name, content in put.items():
             self.segments.updateValue((name,), (content,))
-        for name in kept.removed:
+        for name in removed:
             self.segments.removeKey((name,))
-        self.head.update((kept.head,))
+        self.head.update((head,))
         done = time.perf_counter()
         report |= {"input_seconds": loaded - begun, "call_seconds": stepped - loaded, "state_seconds": done - stepped}
-        report |= {"read": read + len(head or b"")}
-        yield pd.DataFrame({"report": [json.dumps(report)]})
+        yield Row(report=json.dumps(report | {"read": read}))
 
     def close(self) -> None:
         pass
