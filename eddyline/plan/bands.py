@@ -154,6 +154,6 @@ def _sum(terms: Terms, sign: int, end: End) -> Expr:
 
 def _double(expr: Expr, sign: int) -> Expr:
     if isinstance(expr, Constant):
-        return Constant(None if expr.value is None else sign * float(expr.value), t.DOUBLE)
+        return Constant(None if expr.value is None else sign * float(expr.value) + 0.0, t.DOUBLE)
     converted = expr if expr.type == t.DOUBLE else Call("cast", (expr,), t.DOUBLE)
     return converted if sign > 0 else Call("neg", (converted,), t.DOUBLE)

@@ -61,7 +61,7 @@ from eddyline.plan.routings import (
     merged,
     together,
 )
-from eddyline.sql.bound import Call, Column, Expr, Field
+from eddyline.sql.bound import Call, Column, Constant, Expr, Field
 
 Kind = Literal["stateless", "anywhere", "by key", "by range", "one place"]
 
@@ -207,6 +207,8 @@ def _number_of_stream(node: Node, value: Expr) -> tuple[Stream, Expr] | None:
 def _negative(bound: Expr) -> Expr:
     if isinstance(bound, Call) and bound.function == "neg":
         return bound.args[0]
+    if isinstance(bound, Constant) and bound.value is not None:
+        return Constant(-bound.value, bound.type)
     return Call("neg", (bound,), bound.type)
 
 

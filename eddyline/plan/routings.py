@@ -78,16 +78,14 @@ def _agreed(a: Way, b: Way) -> Way | None:
 
 
 def together(ways: Ways) -> Way:
-    """The first way; if it is by keys alone, with all the other keys that were found."""
+    """The first way; if it is by keys alone, with all other keys that tell tuples of every stream further apart."""
     first = ways[0]
     if any(isinstance(r, Home) for r in first.values()):
         return first
     keys: dict[str, list[Expr]] = {s: [] for s, r in first.items() if isinstance(r, ByKey)}
-    parts: list[dict[str, Expr]] = []
     for way in ways:
-        part = {s: r.key[0] for s, r in way.items() if isinstance(r, ByKey)}
-        if part.keys() == keys.keys() and any(part[s] not in keys[s] for s in keys) and len(parts) < MOST_PARTS:
-            parts.append(part)
+        parts = {s: r.key[0] for s, r in way.items() if isinstance(r, ByKey)}
+        if all(len(keys[s]) < MOST_PARTS and parts[s] not in keys[s] for s in keys):
             for s in keys:
-                keys[s].append(part[s])
+                keys[s].append(parts[s])
     return {s: ByKey(tuple(keys[s])) if s in keys else r for s, r in first.items()}

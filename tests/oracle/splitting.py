@@ -20,7 +20,8 @@ from eddyline.families.queries import QueryRows
 from eddyline.index.buckets import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.local.running import RunningFamily
 from eddyline.operators.evaluate import Functions, evaluate
-from eddyline.plan.partitioning import Anywhere, ByKey, Home, Reach, partitioning
+from eddyline.plan.partitioning import partitioning
+from eddyline.plan.routings import Anywhere, ByKey, Home, Reach
 from eddyline.reference import canonical, normalise
 from eddyline.state.delta import MAX, Delta, Ints, query_of
 
