@@ -7,7 +7,8 @@ are those of one place that holds everything.
     stateless   selections, projections and unions of streams: nothing is remembered, tuples may go through anywhere
     anywhere    each tuple lives in some one bucket: streams joined with tables, which every bucket holds
     by key      tuples that can meet have equal keys: joins by equality, groups, DISTINCT, EXCEPT, INTERSECT
-    by range    a join within a band: one stream is at home in the cell of its number, the other reaches for it
+    by range    one join within a band: one stream is at home in the cell of its number, another reaches for it; more
+                streams, in other branches of a union, are routed as by key
     one place   all the rest
 
 It is found from the top down: an operator that must see certain rows together asks for its output to be in the bucket

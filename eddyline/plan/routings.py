@@ -74,7 +74,8 @@ def _agreed(a: Way, b: Way) -> Way | None:
         if routing != other and (copied or Anywhere() not in (routing, other)):
             return None
         agreed[stream] = other if routing == Anywhere() else routing
-    return agreed
+    reaching = sum(isinstance(r, Reach) for r in agreed.values())
+    return agreed if reaching <= 1 else None  # one band a plan: its bounds decide how wide cells should be
 
 
 def together(ways: Ways) -> Way:

@@ -148,6 +148,8 @@ ONE_PLACE = (
     # who takes any tuple would see the copies
     BAND + " UNION ALL SELECT a FROM r UNION ALL SELECT a FROM s",
     BAND + " UNION ALL SELECT r.a FROM r, s WHERE s.a - r.a BETWEEN :lo AND :hi",
+    # one band a plan
+    BAND + " UNION ALL SELECT x.a FROM link1 AS x, link2 AS y WHERE x.a - y.a BETWEEN :lo AND :hi",
 )
 
 SPLIT = {"stateless": STATELESS, "anywhere": ANYWHERE, "by key": BY_KEY, "by range": BY_RANGE}
