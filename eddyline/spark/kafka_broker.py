@@ -36,6 +36,8 @@ class Broker:
     def bounds(self) -> dict[Partition, Bounds]:
         """The bounds of every partition of the topics that exist."""
         deadline = time.monotonic() + self.options.timeout
+        self._serve()
+        self._said.clear()
         while True:
             try:
                 partitions = [p for t in self.options.topics for p in self._partitions(t, deadline)]
@@ -46,7 +48,7 @@ class Broker:
                 self._said.append(problem.args[0].str())
             except TimeoutError:
                 self._said.append("the client gave no answer")
-            self._open()[0].poll(0)  # lets it say what is wrong
+            self._serve()
             if time.monotonic() > deadline:
                 raise unreachable(
                     self.options.servers, f"tell the offsets of {self._topics()}", self.options.timeout, self._said
@@ -84,6 +86,11 @@ class Broker:
             self._consumer = make_client(Consumer, {"group.id": _GROUP, **client})
             self._admin = make_client(AdminClient, client)
         return self._consumer, self._admin
+
+    def _serve(self) -> None:
+        """Lets the clients call back: they say what is wrong, and renew tokens."""
+        for client in self._open():
+            client.poll(0)
 
     def _hear(self, problem: Code) -> None:
         self._said.append(problem.str())

@@ -208,15 +208,17 @@ def test_all_that_is_available_is_read_if_spark_asks_for_it_despite_a_limit(kafk
     assert read(source, start, source.latestOffset(start, ReadAllAvailable())).num_rows == 50
 
 
-def test_a_range_ends_where_it_should_although_offsets_have_gaps(kafka: Kafka, topic: str) -> None:
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_a_range_ends_where_it_should_although_offsets_have_gaps(kafka: Kafka, topic: str, level: str) -> None:
     kafka.send(topic, 0, numbers(0, 2))
     kafka.send_raw(topic, 0, {0: b"\0" * 6}, offsets=1, control=True)  # 2: the end of a transaction
     kafka.send_raw(topic, 0, {1: b"4", 2: b"5"}, offsets=5, control=False)  # 3 to 7, compacted
     kafka.send(topic, 0, [b"8"])
     kafka.send_raw(topic, 0, {0: b"\0" * 6}, offsets=1, control=True)  # 9
-    options = reader(kafka, topic).options
+    source = reader(kafka, topic, **{"kafka.isolation.level": level})
+    assert source.latestOffset(source.initialOffset(), ReadAllAvailable())[topic]["0"] == 10
     for start, end in [(0, e) for e in range(1, 11)] + [(s, 10) for s in range(1, 10)] + [(2, 3), (6, 8)]:
-        got = [v for b in read_range(options, Range(Partition(topic, 0), start, end)) for v in values(b)]
+        got = [v for b in read_range(source.options, Range(Partition(topic, 0), start, end)) for v in values(b)]
         assert got == [b"%d" % i for i in (0, 1, 4, 5, 8) if start <= i < end], (start, end)
 
 
