@@ -15,7 +15,10 @@ from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end
     "snapshot": ("yes", "no"),  # no: nothing is kept only to tell the answer
+    "on_error": ("quarantine", "null"),  # what a pipeline does with a query that overflows or whose function raises
+    "most_changes": (),  # a number: how many changes a pipeline lets a query make in one micro-batch
 }
+MOST_CHANGES = 10_000_000
 
 
 @dataclass
@@ -46,6 +49,14 @@ class Family:
     def has_snapshot(self) -> bool:
         return self.options.get("snapshot", "yes") == "yes"
 
+    @property
+    def on_error(self) -> str:
+        return self.options.get("on_error", "quarantine")
+
+    @property
+    def most_changes(self) -> int:
+        return int(self.options.get("most_changes", MOST_CHANGES))
+
     def reads(self) -> set[str]:
         """The streams, tables and views it reads, in lower case."""
         names = (s.stream if isinstance(s, StreamSource) else s.table for s in sources(self.bound.query))
@@ -57,6 +68,9 @@ def check_options(options: Mapping[str, Any]) -> dict[str, str]:
     for key, value in options.items():
         if key not in OPTIONS:
             raise BindError(f"There is no option {key!r}.", hint=did_you_mean(key, OPTIONS))
-        if value not in OPTIONS[key]:
+        if not OPTIONS[key]:
+            if not str(value).isdecimal() or not 0 < int(value) < 2**62:
+                raise BindError(f"{key} cannot be {value!r}.", hint="It is a whole number above zero.")
+        elif value not in OPTIONS[key]:
             raise BindError(f"{key} cannot be {value!r}.", hint=did_you_mean(str(value), OPTIONS[key]))
     return dict(sorted(options.items()))

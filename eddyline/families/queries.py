@@ -72,11 +72,12 @@ class QueryTable:
         self.live += 1
         return self.next_id - 1
 
-    def add(self, names: pa.Array, params: Sequence[pa.Array], since: int) -> Ints:
+    def add(self, names: pa.Array, params: Sequence[pa.Array], since: int | Ints) -> Ints:
+        """Adds queries; `since` is one for all, or each one's own."""
         self._settle()
         n = len(names)
         ids = np.arange(self.next_id, self.next_id + n)
-        self._append(names, params, ids, np.full(n, since, np.int64))
+        self._append(names, params, ids, np.broadcast_to(np.asarray(since, np.int64), n))
         self.next_id += n
         self.live += n
         return ids

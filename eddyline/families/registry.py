@@ -38,6 +38,9 @@ class Registry:
     def number(self, number: int) -> Family:
         return self._by_number[number]
 
+    def get(self, number: int) -> Family | None:
+        return self._by_number.get(number)
+
     def find(self, name: str) -> Family | None:
         return self._by_name.get(name.lower())
 

@@ -59,7 +59,7 @@ def params_at(queries: QueryRows, used: set[int], position: Ints) -> list[pa.Arr
 
 def param_values(c: Comparison, step: Step, position: Ints) -> pa.Array:
     params = params_at(step.queries, params_of(c.param), position)
-    return evaluate(c.param, (), params, len(position), step.functions)
+    return evaluate(c.param, (), params, len(position), step.functions, step.queries.ids[position])
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Matcher:
             if not len(found):
                 break
             params = params_at(step.queries, params_of(window.size), position)
-            size = evaluate(window.size, (), params, len(found), step.functions).cast(pa.int64())
+            size = evaluate(window.size, (), params, len(found), step.functions, query_of(found)).cast(pa.int64())
             width = size.fill_null(-1).to_numpy(zero_copy_only=False)
             time = found.columns[window.time]
             begin = micros(time if found.rows is None else take(time, found.rows))
@@ -94,7 +94,7 @@ def _compare(c: Comparison, row: pa.Array, param: pa.Array) -> Mask:
 def _holds(condition: Expr, step: Step, delta: Delta, position: Ints) -> Mask:
     columns = columns_for(delta, columns_of(condition))
     params = params_at(step.queries, params_of(condition), position)
-    return holds(condition, columns, params, len(delta), step.functions)
+    return holds(condition, columns, params, len(delta), step.functions, step.queries.ids[position])
 
 
 class Attach(Operator):

@@ -51,8 +51,16 @@ class Cluster(Operator):
         rows = classes.rows()
         if step.kind == "replay":
             rows = rows.only(new)
+        failures = step.functions.failures
+        known = len(failures or ())
         changes = self.children[0].pull(replace(step, queries=rows))
+        if failures is not None:
+            failures[known:] = [replace(f, queries=self._members(f.queries)) for f in failures[known:]]
         return self._give(step, changes)
+
+    def _members(self, classes: Ints | None) -> Ints | None:
+        """The queries of some classes."""
+        return None if classes is None else np.sort(self.query[np.isin(self.member_of, classes)])
 
     def _classes(self, queries: QueryRows) -> QueryTable:
         if self.classes is None:

@@ -15,6 +15,7 @@ from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,15 @@ from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 from eddyline.sql.functions import COMPARISONS
 
 Value: TypeAlias = Any  # pa.Array or pa.Scalar
+_MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that had no value where it should have one; for which queries, or None if for all of the family."""
+
+    message: str
+    queries: npt.NDArray[np.int64] | None
 
 
 @dataclass
@@ -32,22 +42,32 @@ class Functions:
 
     bodies: Mapping[str, Callable[..., Any]]
     errors: dict[str, tuple[int, str]]  # name -> (how many calls raised, the last message)
+    failures: list[Failure] | None = None  # raised calls and overflows, for a host that wants to know whose they are
 
 
 def evaluate(
-    expr: Expr, columns: Sequence[pa.Array], params: Sequence[Value], length: int, functions: Functions | None = None
+    expr: Expr,
+    columns: Sequence[pa.Array],
+    params: Sequence[Value],
+    length: int,
+    functions: Functions | None = None,
+    owners: npt.NDArray[np.int64] | None = None,
 ) -> pa.Array:
-    """One value per row; columns (and params given as arrays) have `length` rows."""
-    return _array(_Batch(columns, params, length, functions).value(expr), length)
+    """One value per row; columns (and params given as arrays) have `length` rows. `owners` are the rows' queries."""
+    return _array(_Batch(columns, params, length, functions, owners).value(expr), length)
 
 
 def holds(
-    expr: Expr, columns: Sequence[pa.Array], params: Sequence[Value], length: int, functions: Functions | None = None
+    expr: Expr,
+    columns: Sequence[pa.Array],
+    params: Sequence[Value],
+    length: int,
+    functions: Functions | None = None,
+    owners: npt.NDArray[np.int64] | None = None,
 ) -> np.ndarray:
     """A mask: where the condition is true. NULL counts as false."""
-    mask: np.ndarray = pc.fill_null(evaluate(expr, columns, params, length, functions), False).to_numpy(
-        zero_copy_only=False
-    )
+    values = evaluate(expr, columns, params, length, functions, owners)
+    mask: np.ndarray = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -57,6 +77,7 @@ class _Batch:
     params: Sequence[Value]
     length: int
     functions: Functions | None
+    owners: npt.NDArray[np.int64] | None
 
     def value(self, expr: Expr) -> Value:
         match expr:
@@ -70,19 +91,44 @@ class _Batch:
                 args = [self.value(arg) for arg in expr.args]
                 if expr.function.startswith("udf:"):
                     return self.call_udf(expr.function.removeprefix("udf:"), args, expr.type)
-                return _typed(_apply(expr.function, expr.type, args), expr.type)
+                result = _typed(_apply(expr.function, expr.type, args), expr.type)
+                if expr.function in _MAY_OVERFLOW and self.functions is not None and not t.is_float(expr.type):
+                    self._note_overflow(expr.function, args, result)
+                return result
+
+    def _note_overflow(self, function: str, args: Sequence[Value], result: Value) -> None:
+        """An arithmetic result without a value, of arguments that have one."""
+        if self._failures is None or not isinstance(result, pa.Array) or not result.null_count:
+            return
+        lost = result.is_null()
+        for arg in args:
+            lost = pc.and_(lost, arg.is_valid() if isinstance(arg, pa.Array) else pa.scalar(arg.is_valid))
+        rows = np.nonzero(lost.to_numpy(zero_copy_only=False))[0]
+        if len(rows):
+            self._fail(f"An overflow in {function!r} ({len(rows)} rows).", rows)
+
+    def _fail(self, message: str, rows: Any) -> None:
+        assert self._failures is not None
+        self._failures.append(Failure(message, None if self.owners is None else np.unique(self.owners[rows])))
+
+    @property
+    def _failures(self) -> list[Failure] | None:
+        return None if self.functions is None else self.functions.failures
 
     def call_udf(self, name: str, args: Sequence[Value], to: pa.DataType) -> pa.Array:
         assert self.functions is not None, f"no bodies were given, not that of {name} either"
         body, errors = self.functions.bodies[name], self.functions.errors
         lists = [python_values(_array(arg, self.length)) for arg in args]
-        results = []
-        for row in zip(*lists, strict=True) if lists else [()] * self.length:
+        results, raised = [], []
+        for i, row in enumerate(zip(*lists, strict=True) if lists else [()] * self.length):
             try:
                 results.append(fitted(body(*row), to))
             except Exception as error:  # whatever the user's code does, the other queries go on
                 results.append(None)
+                raised.append(i)
                 errors[name] = errors.get(name, (0, ""))[0] + 1, f"{type(error).__name__}: {error}"
+        if raised and self._failures is not None:
+            self._fail(f"The function {name!r} raised {errors[name][1]} ({len(raised)} calls).", raised)
         return pa.array(results, to)
 
 

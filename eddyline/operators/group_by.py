@@ -101,9 +101,9 @@ class GroupBy(Operator):
         n, query = len(delta), query_of(delta)
         where = pa.array(step.queries.positions(query))
         params = [p.take(where) for p in step.queries.params]
-        keys = [evaluate(k, delta.columns, params, n, step.functions) for k in self.keys]
+        keys = [evaluate(k, delta.columns, params, n, step.functions, query) for k in self.keys]
         arguments = [
-            None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions)
+            None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions, query)
             for a in self.aggregates
         ]
         slot = self.slots.of(query, keys)

@@ -32,5 +32,6 @@ class Project(Operator):
             where = pa.array(step.queries.positions(query_of(delta)))
             params = tuple(p.take(where) for p in step.queries.params)
         height = len(delta) if delta.rows is None else len(delta.columns[0])
-        columns = tuple(evaluate(e, delta.columns, params, height, step.functions) for e in self.exprs)
+        owners = delta.query if delta.rows is None else None
+        columns = tuple(evaluate(e, delta.columns, params, height, step.functions, owners) for e in self.exprs)
         return replace(delta, columns=columns)

@@ -9,9 +9,9 @@ Within it, catalog commits come first, then changes of tables, then the rows of 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,18 @@ from eddyline.spark.commits import (
     ChangeTable,
     Define,
     DropQueries,
+    LoadQueries,
     NewFamily,
+    Quarantine,
     RemoveFamily,
     Undefine,
 )
+from eddyline.spark.guard import Bad, watched
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import lives_in, route_name
 from eddyline.spark.settings import Settings
 from eddyline.spark.tables import apply_changes
-from eddyline.state.delta import MAX, MIN, Delta, concat, micros
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, micros
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
 
@@ -74,10 +77,13 @@ class Bucket:
         self.tables: dict[str, TableRows] = {}
         self.arrivals = 0
         self.since: dict[int, list[tuple[int, int]]] = {}  # by family: from which query on, which arrival number
+        self.broken: dict[int, str] = {}  # families whose operators failed, and how
+        self.bad: list[Bad] = []  # who went wrong in the last step
 
     def step(self, given: Sequence[Placed]) -> list[Part]:
         """One micro-batch: its blocks, in the order of their places."""
         start = self.arrivals
+        self.bad = []
         taken = self._take(given)
         parts = self._commits(taken, start)
         for name, changes in taken.tables:
@@ -86,13 +92,22 @@ class Bucket:
             self._hear(note, taken.now)
         self._pass_time(taken.now)
         rows: dict[tuple[str, str], Delta] = {}
-        for r in self.running.values():
+        for r in list(self.running.values()):
             clock = self.clock_of(r)
             streams = {s: d for s in r.streams if (d := self._rows(r, s, taken, rows)) is not None}
             if streams or clock > r.clock:
-                queries = r.family.queries.rows()
-                parts.append(Part(r, queries, r.run("arrivals", clock, queries, streams)))
+                parts.append(self._run(r, partial(r.run, "arrivals", clock, r.family.queries.rows(), streams)))
         return parts
+
+    def _run(self, running: RunningFamily, run: Callable[[], Delta]) -> Part:
+        """One family's part of a step; if its operators fail, it stops here until queries come to it anew."""
+        queries = running.family.queries.rows()
+        found, bad, goes_on = watched(running, run)
+        self.bad += bad
+        if not goes_on:
+            del self.running[running.family.number]
+            self.broken[running.family.number] = bad[0].error
+        return Part(running, queries, found)
 
     # input
 
@@ -160,7 +175,7 @@ class Bucket:
 
     def _commits(self, taken: Input, since: int) -> list[Part]:
         parts: list[Part] = []
-        for action in self.replica.move_to(taken.version, lambda *_: since):
+        for action in self.replica.move_to(taken.version, lambda _, ids: np.full(len(ids), since, np.int64)):
             parts += self._after(action, since, taken.now)
         return parts
 
@@ -170,18 +185,23 @@ class Bucket:
             case Define():
                 self._define(now)
             case Undefine():
-                for store in (self.clocks, self.heard, self.tables):
+                by_name: tuple[dict[str, Any], ...] = (self.clocks, self.heard, self.tables)
+                for store in by_name:
                     store.pop(action.name.lower(), None)
             case NewFamily() if self.replica.keeps(action.number):
                 self._start(action.number)
             case RemoveFamily():
-                self.running.pop(action.number, None)
-                self.since.pop(action.number, None)
-            case AddQueries() if action.family in self.running:
-                return self._add(self.running[action.family], len(action.names), since)
-            case DropQueries() if action.family in self.running:
+                by_number: tuple[dict[int, Any], ...] = (self.running, self.since, self.broken)
+                for numbered in by_number:
+                    numbered.pop(action.number, None)
+            case AddQueries() | LoadQueries() if self.replica.keeps(action.family):
+                if self.broken.pop(action.family, None) is not None:
+                    self._start(action.family)
+                ids = self.replica.families[action.family].queries.rows().ids[-len(action.names) :]
+                return self._add(self.running[action.family], ids, since)
+            case DropQueries() | Quarantine() if action.family in self.running:
                 running = self.running[action.family]
-                running.forget(action.ids.tolist())
+                running.forget(int(i) for i in action.ids)
                 if running.family.queries.crowded:
                     running.let_go()
                     running.family.queries.clear_away()
@@ -203,28 +223,26 @@ class Bucket:
         family = self.replica.families[number]
         running = RunningFamily(family, self.replica.functions, self.settings.clock_policy, "not kept")
         self.running[number] = running
-        self.since[number] = []
+        self.since.setdefault(number, [])
         running.clock = self.clock_of(running)
         if running.tables:
             running.run("arrivals", running.clock, family.queries.rows(), tables=self._contents(running))
 
-    def _add(self, running: RunningFamily, count: int, since: int) -> list[Part]:
+    def _add(self, running: RunningFamily, ids: Ints, since: int) -> list[Part]:
         queries = running.family.queries
-        first = queries.next_id - count
-        self.since[running.family.number].append((first, since))
+        if len(ids):
+            self.since[running.family.number].append((int(ids[0]), since))
         if not running.shows_itself:
             return []
-        newcomers = running.announce(np.arange(first, queries.next_id), self.clock_of(running), lambda: None)
-        running.settle(lambda: self._contents(running))
-        assert newcomers.shown is not None
-        return [Part(running, queries.rows(), newcomers.shown)]
+        new, clock, contents = queries.rows().only(ids), self.clock_of(running), self._contents(running)
+        return [self._run(running, partial(running.run, "replay", clock, new, tables=contents))]
 
     def _change(self, table: str, delta: Delta) -> list[Part]:
         parts = []
-        for r in self.running.values():
+        for r in list(self.running.values()):
             if table in r.tables and len(delta):
-                queries = r.family.queries.rows()
-                parts.append(Part(r, queries, r.run("arrivals", self.clock_of(r), queries, tables={table: delta})))
+                queries, clock = r.family.queries.rows(), self.clock_of(r)
+                parts.append(self._run(r, partial(r.run, "arrivals", clock, queries, tables={table: delta})))
         return parts
 
     def _contents(self, running: RunningFamily) -> dict[str, Delta]:
@@ -240,6 +258,7 @@ class Bucket:
             "clocks": {s: vars(c) for s, c in self.clocks.items()},
             "heard": self.heard,
             "since": {str(f): runs for f, runs in self.since.items()},
+            "broken": {str(n): error for n, error in self.broken.items()},
             "families": {str(n): [r.clock, r.changes] for n, r in self.running.items()},
         }
         tables = {f"table.{name}": rows.to_arrow() for name, rows in self.tables.items()}
@@ -255,6 +274,7 @@ class Bucket:
         self.arrivals = meta["arrivals"]
         self.clocks = {s: StreamClock(**c) for s, c in meta["clocks"].items()}
         self.heard = dict(meta["heard"])
+        self.broken = {int(n): error for n, error in meta["broken"].items()}
         for table in self.replica.catalog.tables:
             rows = self.tables[table.name.lower()] = TableRows(table)
             rows.columns = [c.combine_chunks() for c in tables[f"table.{table.name.lower()}"].columns]
@@ -267,11 +287,11 @@ class Bucket:
             running.load(own, clock, changes)
             self.running[int(number)] = running
 
-    def _since_of(self, family: int, query: int) -> int:
-        """The arrival number from which a query sees tuples."""
-        runs = self.since.get(family, [])
-        place = bisect_right(runs, (query, MAX)) - 1
-        return runs[place][1] if place >= 0 else 0
+    def _since_of(self, family: int, ids: Ints) -> Ints:
+        """The arrival number from which each query sees tuples."""
+        runs = np.array([(MIN, 0), *self.since.get(family, [])], np.int64)
+        found: Ints = runs[np.searchsorted(runs[:, 0], ids, side="right") - 1, 1]
+        return found
 
 
 def _delta(table: pa.Table, base: int, time: int) -> Delta:

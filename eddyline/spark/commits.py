@@ -72,6 +72,17 @@ class AddQueries:
 
 
 @dataclass(frozen=True)
+class LoadQueries:
+    """All queries of a family, in a snapshot."""
+
+    family: int
+    next_id: int
+    ids: Ints
+    names: pa.Array
+    params: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True)
 class DropQueries:
     family: int
     ids: Ints
@@ -87,6 +98,30 @@ class ChangeTable:
 
 
 @dataclass(frozen=True)
+class FixCells:
+    """How wide the cells of a family are that is split by range: set by its first queries, for good."""
+
+    family: int
+    width: float
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Queries that went wrong: they keep their names and get no more changes until they are resumed."""
+
+    family: int
+    ids: tuple[int, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class NextFamily:
+    """The number of the next family, in a snapshot."""
+
+    number: int
+
+
+@dataclass(frozen=True)
 class ScriptRun:
     """A statement of the pipeline's script that has been carried out, by the digest of its text."""
 
@@ -94,9 +129,23 @@ class ScriptRun:
 
 
 Action = (
-    Define | Undefine | DefineFunction | NewFamily | RemoveFamily | AddQueries | DropQueries | ChangeTable | ScriptRun
+    Define
+    | Undefine
+    | DefineFunction
+    | NewFamily
+    | RemoveFamily
+    | AddQueries
+    | LoadQueries
+    | DropQueries
+    | ChangeTable
+    | FixCells
+    | Quarantine
+    | NextFamily
+    | ScriptRun
 )
-_PLAIN = {c.__name__: c for c in (Define, Undefine, NewFamily, RemoveFamily, ScriptRun)}
+_PLAIN = {
+    c.__name__: c for c in (Define, Undefine, NewFamily, RemoveFamily, FixCells, Quarantine, NextFamily, ScriptRun)
+}
 
 
 def _encode(action: Action) -> bytes:
@@ -105,6 +154,11 @@ def _encode(action: Action) -> bytes:
         case AddQueries():
             columns = {"query": action.names} | {f"p{i}": p for i, p in enumerate(action.params)}
             return blocks.encode({"action": kind, "family": action.family}, pa.table(columns))
+        case LoadQueries():
+            columns = {"id": pa.array(action.ids), "query": action.names}
+            columns |= {f"p{i}": p for i, p in enumerate(action.params)}
+            header = {"action": kind, "family": action.family, "next_id": action.next_id}
+            return blocks.encode(header, pa.table(columns))
         case DropQueries():
             return blocks.encode({"action": kind, "family": action.family}, pa.table({"id": action.ids}))
         case ChangeTable():
@@ -124,6 +178,11 @@ def _decode(block: bytes) -> Action:
     match kind:
         case "AddQueries":
             return AddQueries(header["family"], columns[0], tuple(columns[1:]))
+        case "LoadQueries":
+            ids = np.array(columns[0].to_numpy(), np.int64)
+            return LoadQueries(header["family"], header["next_id"], ids, columns[1], tuple(columns[2:]))
+        case "Quarantine":
+            return Quarantine(header["family"], tuple(header["ids"]), header["error"])
         case "DropQueries":
             return DropQueries(header["family"], np.array(columns[0].to_numpy(), np.int64))
         case "ChangeTable":
@@ -135,32 +194,29 @@ def _decode(block: bytes) -> Action:
 
 
 class CommitLog:
+    """Files `NUMBER.commit`; `NUMBER.snapshot` says all that the commits up to that number have said."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = 0
 
     def latest(self) -> int:
         """The number of the last commit; looks only at what came since it was last asked."""
-        if not self._latest and self.path.is_dir():
-            self._latest = max((int(f.stem) for f in self.path.glob("*.arrow")), default=0)
+        if not self._latest:
+            self._latest = max([*self._numbers("commit"), *self._numbers("snapshot")], default=0)
         while self._file(self._latest + 1).exists():
             self._latest += 1
         return self._latest
 
     def read(self, number: int) -> list[Action]:
-        try:
-            header, *actions = blocks.split(self._file(number).read_bytes())
-            found = json.loads(header)["format"]
-        except FileNotFoundError:
-            raise StateError(f"Commit {number} of the catalog is missing in {str(self.path)!r}.") from None
-        except (ValueError, KeyError, OSError) as e:
-            raise StateError(f"Commit {number} of the catalog in {str(self.path)!r} is damaged: {e}.") from None
-        if found != FORMAT:
-            raise StateError(
-                f"Commit {number} of the catalog has format {found}, this version reads {FORMAT}.",
-                hint="Use the version of Eddyline that wrote it.",
-            )
-        return [_decode(a) for a in actions]
+        return self._read(self._file(number))
+
+    def snapshot_before(self, version: int) -> int:
+        """The number of the last snapshot that is not after a version; 0 if there is none."""
+        return max((n for n in self._numbers("snapshot") if n <= version), default=0)
+
+    def read_snapshot(self, number: int) -> list[Action]:
+        return self._read(self._file(number, "snapshot"))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -173,17 +229,60 @@ class CommitLog:
     def append(self, actions: Sequence[Action]) -> int:
         """Writes the next commit, whole or not at all. The lock must be held."""
         number = self.latest() + 1
+        self._write(self._file(number), number, actions)
+        return self.latest()
+
+    def write_snapshot(self, number: int, actions: Sequence[Action]) -> int:
+        """Returns its size in bytes. The lock must be held."""
+        return self._write(self._file(number, "snapshot"), number, actions)
+
+    def trim(self, needed: int) -> None:
+        """Removes what nobody needs who will ask for no version before `needed`."""
+        base = self.snapshot_before(needed)
+        for kind, last in (("commit", base), ("snapshot", base - 1)):
+            for number in self._numbers(kind):
+                if number <= last:
+                    self._file(number, kind).unlink(missing_ok=True)
+
+    def size(self, number: int) -> int:
+        return self._file(number).stat().st_size
+
+    def has(self, number: int) -> bool:
+        return self._file(number).exists()
+
+    def _file(self, number: int, kind: str = "commit") -> Path:
+        return self.path / f"{number:012}.{kind}"
+
+    def _numbers(self, kind: str) -> list[int]:
+        return [int(f.stem) for f in self.path.glob(f"*.{kind}")] if self.path.is_dir() else []
+
+    def _read(self, file: Path) -> list[Action]:
+        try:
+            header, *actions = blocks.split(file.read_bytes())
+            found = json.loads(header)["format"]
+        except FileNotFoundError:
+            raise StateError(
+                f"The catalog's {file.suffix[1:]} {int(file.stem)} is missing in {str(self.path)!r}.",
+                hint="Restore the whole checkpoint.",
+            ) from None
+        except (ValueError, KeyError, OSError) as e:
+            raise StateError(f"The catalog's file {str(file)!r} is damaged: {e}.") from None
+        if found != FORMAT:
+            raise StateError(
+                f"The catalog's {file.suffix[1:]} {int(file.stem)} has format {found}, this version reads {FORMAT}.",
+                hint="Use the version of Eddyline that wrote it.",
+            )
+        return [_decode(a) for a in actions]
+
+    def _write(self, file: Path, number: int, actions: Sequence[Action]) -> int:
         beside = self.path / f".{uuid4().hex}"
         header: dict[str, Any] = {"format": FORMAT, "number": number}
         with beside.open("wb") as f:
-            f.write(blocks.join([json.dumps(header).encode(), *(_encode(a) for a in actions)]))
+            size = f.write(blocks.join([json.dumps(header).encode(), *(_encode(a) for a in actions)]))
             f.flush()
             os.fsync(f.fileno())
         try:
-            os.link(beside, self._file(number))
+            os.link(beside, file)  # fails if it exists
         finally:
             beside.unlink()
-        return self.latest()
-
-    def _file(self, number: int) -> Path:
-        return self.path / f"{number:012}.arrow"
+        return size

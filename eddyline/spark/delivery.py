@@ -1,43 +1,119 @@
 """Delivery: the driver's part of a micro-batch, after all buckets have reported.
 
-What was staged is committed sink by sink, and how the clocks stand is written down for the next micro-batch. Everything
-here can be done again after an interruption, with the same outcome.
+What was staged is committed sink by sink, queries that went wrong are put into quarantine, and how the clocks stand is
+written down for the next micro-batch. All of it can be done again after an interruption: files come out the same, and
+what is sent elsewhere carries (batch, position), so that repeats can be told.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.errors import CatalogError, StateError
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, place_of
 from eddyline.spark.settings import Settings
+from eddyline.sql.catalog import Sink
 
+Consumer = Callable[[DataFrame, int], None]
 KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
+SHOWN = 20  # rows of a batch on the console
+TRIM_EVERY = 16  # micro-batches
 
 
 class Delivery:
-    def __init__(self, settings: Settings, mirror: Mirror) -> None:
+    def __init__(self, spark: SparkSession, settings: Settings, mirror: Mirror) -> None:
+        self.spark = spark
         self.settings = settings
         self.mirror = mirror
-        self.reports: dict[int, Sequence[dict[str, Any]]] = {}
+        self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
+        self._needed: dict[int, int] = {}  # by bucket: the catalog version of its snapshot
 
-    def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
-        staged = [Staged(**s) for r in reports for s in (*r["staged"], *(x for p in r["packed"] for x in p["staged"]))]
+    def check(self) -> None:
+        """Whether every sink can be served."""
+        for sink in self.mirror.catalog.sinks:
+            if sink.external.format.lower() == "foreach_batch" and sink.name.lower() not in self.consumers:
+                raise CatalogError(
+                    f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
+                )
+            if sink.external.format.lower() in ("parquet", "json") and "path" not in sink.external.options:
+                raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
+
+    def sweep(self) -> None:
+        """Removes what interrupted attempts have staged; no task may be running."""
+        places = [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in self.mirror.catalog.sinks)]
+        for place in places:
+            shutil.rmtree(place / "_staged", ignore_errors=True)
+
+    def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> float:
+        """Returns the seconds it took."""
+        begun = time.perf_counter()
+        if len(reports) != self.settings.buckets:
+            raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
+        packed = [p for r in reports for p in r["packed"]]
+        staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")
         for sink in self.mirror.catalog.sinks:
-            mine = [s for s in staged if s.sink == sink.name]
-            commit_files(place_of(sink, self.settings), mine, batch, "parquet")
+            self._deliver(sink, [s for s in staged if s.sink == sink.name], batch)
         self._write_clocks(batch, reports[0]["clocks"])
-        self.reports[batch] = reports
+        for failure in (f for r in (*reports, *packed) for f in r["failures"]):
+            self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
+        self._trim(batch, reports)
+        return time.perf_counter() - begun
+
+    def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
+        place, format_ = place_of(sink, self.settings), sink.external.format.lower()
+        if format_ in ("parquet", "json"):
+            commit_files(place, staged, batch, format_)
+            return
+        for folder in sorted({s.folder for s in staged}):
+            files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]
+            self._send(sink, format_, folder, files, batch)
+        for s in staged:
+            Path(s.file).unlink(missing_ok=True)
+
+    def _send(self, sink: Sink, format_: str, folder: str, files: Sequence[str], batch: int) -> None:
+        match format_:
+            case "console":
+                show(sink, folder, pa.concat_tables([pq.read_table(f) for f in files]), batch)
+            case "kafka":
+                from eddyline.spark.kafka_output import KafkaOutput
+
+                with KafkaOutput(sink.external.options) as output:
+                    for f in files:
+                        output.send(pq.read_table(f))
+            case "foreach_batch":
+                self.consumers[sink.name.lower()](self.spark.read.parquet(*files), batch)
+            case _:
+                writer = self.spark.read.parquet(*files).write.format(sink.external.format)
+                writer.options(**dict(sink.external.options)).mode("append").save()
 
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
-        file = self.settings.clocks_file(batch)
-        write_whole(file, json.dumps(clocks))
+        write_whole(self.settings.clocks_file(batch), json.dumps(clocks))
         self.settings.clocks_file(batch - KEPT).unlink(missing_ok=True)
+
+    def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
+        """Lets go of commits that no bucket would need to come back."""
+        self._needed |= {r["bucket"]: r["snapshot_version"] for r in reports}
+        if batch % TRIM_EVERY == 0:
+            self.mirror.log.trim(min(self._needed.values()))
+
+
+def show(sink: Sink, folder: str, rows: pa.Table, batch: int) -> None:
+    print(f"-- {sink.name}{'/' if folder else ''}{folder}, batch {batch}: {rows.num_rows} changes")
+    print(rows.slice(0, SHOWN).to_pandas().to_string(index=False))
+    if rows.num_rows > SHOWN:
+        print(f"… and {rows.num_rows - SHOWN} more")
 
 
 def write_whole(file: Path, text: str) -> None:

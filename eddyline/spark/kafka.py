@@ -170,8 +170,4 @@ def _initial(options: SourceOptions, bounds: dict[Partition, Bounds]) -> Positio
 
 def _capped(bounds: dict[Partition, Bounds], target: Positions, known: Positions) -> dict[Partition, Bounds]:
     """The bounds as they were when Trigger.AvailableNow began; what was read already stays readable."""
-    return {
-        p: Bounds(low, min(high, max(target.get(p, 0), known.get(p, 0))))
-        for p, (low, high) in bounds.items()
-        if p in target or p in known
-    }
+    return {p: Bounds(low, min(high, max(target.get(p, 0), known.get(p, 0)))) for p, (low, high) in bounds.items()}

@@ -18,6 +18,7 @@ from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
+from eddyline.plan.partitioning import partitioning
 from eddyline.spark import blocks
 from eddyline.spark.commits import (
     Action,
@@ -27,17 +28,23 @@ from eddyline.spark.commits import (
     Define,
     DefineFunction,
     DropQueries,
+    FixCells,
+    LoadQueries,
     NewFamily,
+    NextFamily,
+    Quarantine,
     RemoveFamily,
     ScriptRun,
     Undefine,
 )
 from eddyline.spark.replica import function_of
+from eddyline.spark.routes import cell_width
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.state.delta import Ints
 
+COMMITS, MOST_COMMITS = 64, 4096  # so many make a snapshot worth while, and so many make it due
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
@@ -47,7 +54,12 @@ class Mirror(Connection):
         self.log = log
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
+        self.widths: dict[int, float] = {}  # of cells, by family
+        self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
+        self._functions: dict[str, DefineFunction] = {}
         self._journal: list[Action] = []
+        self._open = False
+        self._summary_bytes = 0
         self._added: dict[int, int] = {}  # by family: the first query that is not in the journal yet
 
     # what users call
@@ -79,7 +91,9 @@ class Mirror(Connection):
 
         with self._commit():
             super().function(name, body, takes, gives)
-            self._journal.append(DefineFunction(name, tuple(takes), gives, cloudpickle.dumps(body)))  # type: ignore[no-untyped-call]
+            pickled: bytes = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]
+            action = self._functions[name.lower()] = DefineFunction(name, tuple(takes), gives, pickled)
+            self._journal.append(action)
 
     def push(self, stream: Any, rows: Any = None) -> Any:
         raise CatalogError("A pipeline takes no rows by push.", hint=_NO_ROWS)
@@ -113,6 +127,7 @@ class Mirror(Connection):
             self.remove(family)
             return
         self._journal.append(DropQueries(family.number, np.array(ids, np.int64)))
+        self._let_out(family, ids)
         if family.queries.crowded:
             family.queries.clear_away()
 
@@ -120,6 +135,8 @@ class Mirror(Connection):
         self._write_added(family)
         self.registry.remove(family)
         self.templates.forget(family.number)
+        self.widths.pop(family.number, None)
+        self.quarantined.pop(family.number, None)
         self._journal.append(RemoveFamily(family.number))
 
     def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Any:
@@ -128,36 +145,129 @@ class Mirror(Connection):
         self.tables[table.name.lower()].change(gone, new)
         self._journal.append(ChangeTable(table.name, np.nonzero(gone)[0], tuple(new)))
 
+    def quarantine(self, family: int, ids: Sequence[int], error: str) -> None:
+        """Takes queries out that went wrong, if they are still there."""
+        with self._commit():
+            found = self.registry.get(family)
+            if found is None:
+                return
+            rows = found.queries.rows()
+            wanted = np.array(sorted(set(ids)), np.int64)
+            place = np.minimum(rows.positions(wanted), len(rows.ids) - 1)
+            there = wanted[(rows.ids[place] == wanted) & rows.alive[place]]
+            out = self.quarantined.setdefault(family, {})
+            new = [int(i) for i in there if int(i) not in out]
+            if new:
+                out.update(dict.fromkeys(new, error))
+                self._journal.append(Quarantine(family, tuple(new), error))
+
+    def resume(self, name: str) -> int:
+        """Lets a query, or all queries of a family, begin anew after quarantine; returns how many."""
+        with self._commit():
+            family = self.registry.find(name)
+            if family is None:
+                family, query = self.query(name)
+                wanted = [query] if query in self.quarantined.get(family.number, {}) else []
+            else:
+                wanted = sorted(self.quarantined.get(family.number, {}))
+            if not wanted:
+                raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW QUARANTINE lists what is.")
+            rows = family.queries.rows()
+            where = pa.array(rows.positions(np.array(wanted)))
+            table = pa.table(
+                [rows.names.take(where), *(p.take(where) for p in rows.params)],
+                names=["query", *(p.name for p in family.bound.params)],
+            )
+            self.dropping(family)
+            ids = self.registry.drop(family, table.column("query"))
+            self._journal.append(DropQueries(family.number, ids))
+            self._let_out(family, ids.tolist())
+            self.added(family, self.registry.add_many(family, table, 0))
+            return len(wanted)
+
     # the log
 
     @contextmanager
     def _commit(self) -> Iterator[None]:
         """Brings the mirror up to date, and writes what is done inside as one commit; also if it ends in an error."""
+        if self._open:  # inside of another
+            yield
+            return
         with self.log.lock():
             self.catch_up()
+            self._open = True
             try:
                 yield
             finally:
+                self._open = False
                 for number in list(self._added):
                     self._write_added(self.registry.number(number))
                 if self._journal:
                     actions, self._journal = self._journal, []
                     self.version = self.log.append(actions)
+                    self._summarise()
 
     def _write_added(self, family: Family) -> None:
         first = self._added.pop(family.number, None)
-        if first is not None:
-            rows = family.queries.rows()
-            place = int(rows.positions(np.array([first]))[0])
-            params = tuple(p.slice(place) for p in rows.params)
-            self._journal.append(AddQueries(family.number, rows.names.slice(place), params))
+        if first is None:
+            return
+        split = partitioning(family.plan, family.emit)
+        if split.kind == "by range" and family.number not in self.widths:
+            width = self.widths[family.number] = cell_width(family, split, self.functions)
+            self._journal.append(FixCells(family.number, width))
+        rows = family.queries.rows()
+        place = int(rows.positions(np.array([first]))[0])
+        params = tuple(p.slice(place) for p in rows.params)
+        self._journal.append(AddQueries(family.number, rows.names.slice(place), params))
 
     def catch_up(self) -> None:
         """Takes up what others have committed."""
-        while self.version < self.log.latest():
+        latest = self.log.latest()
+        base = self.log.snapshot_before(latest) if not self.version else 0
+        if base:
+            for action in self.log.read_snapshot(base):
+                self._apply(action)
+            self.version = base
+        while self.version < latest:
             for action in self.log.read(self.version + 1):
                 self._apply(action)
             self.version += 1
+
+    def _summarise(self) -> None:
+        """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
+        base = self.log.snapshot_before(self.version)
+        if self.version - base < COMMITS:
+            return
+        since = sum(self.log.size(n) for n in range(base + 1, self.version + 1) if self.log.has(n))
+        if self.version - base >= MOST_COMMITS or since >= self._summary_bytes:
+            self._summary_bytes = self.log.write_snapshot(self.version, list(self._everything()))
+
+    def _everything(self) -> Iterator[Action]:
+        """What brings an empty catalog to where this one is."""
+        for relation in [*self.catalog.streams, *self.catalog.tables]:
+            yield Define(relation.sql)
+        for name, table in self.tables.items():
+            if len(table):
+                yield ChangeTable(name, np.empty(0, np.int64), tuple(table.columns))
+        yield from self._functions.values()
+        for view in self.catalog.views:
+            yield Define(view.sql)
+        for family in self.registry:
+            yield NewFamily(family.number, family.name, family.kind, family.sql)
+            if family.number in self.widths:
+                yield FixCells(family.number, self.widths[family.number])
+            rows = family.queries.rows()
+            live = rows.live()
+            where = pa.array(live)
+            params = tuple(p.take(where) for p in rows.params)
+            yield LoadQueries(family.number, family.queries.next_id, rows.ids[live], rows.names.take(where), params)
+            for query, error in self.quarantined.get(family.number, {}).items():
+                yield Quarantine(family.number, (query,), error)
+        for sink in self.catalog.sinks:
+            yield Define(sink.sql)
+        yield NextFamily(self.registry.next_number)
+        for digest in sorted(self.done):
+            yield ScriptRun(digest)
 
     def _apply(self, action: Action) -> None:
         match action:
@@ -167,6 +277,7 @@ class Mirror(Connection):
                 super().undefine(action.kind, action.name)
             case DefineFunction():
                 function = function_of(action)
+                self._functions[action.name.lower()] = action
                 self.catalog.add(function)
                 self.functions.bodies = {**self.functions.bodies, action.name.lower(): function.body}
             case NewFamily():
@@ -174,21 +285,43 @@ class Mirror(Connection):
                 self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
             case RemoveFamily():
                 self.registry.remove(self.registry.number(action.number))
-            case AddQueries():
-                family = self.registry.number(action.family)
-                ids = family.queries.add(action.names, action.params, 0)
-                self.registry.names.take(action.names, family.number, ids)
-            case DropQueries():
-                family = self.registry.number(action.family)
-                rows = family.queries.rows()
-                self.registry.names.release(rows.name_of(action.ids))
-                family.queries.drop(action.ids)
-                if family.queries.crowded:
-                    family.queries.clear_away()
+                self.widths.pop(action.number, None)
+                self.quarantined.pop(action.number, None)
+            case FixCells():
+                self.widths[action.family] = action.width
+            case NextFamily():
+                self.registry.next_number = action.number
+            case ScriptRun():
+                self.done.add(action.digest)
             case ChangeTable():
                 table = self.tables[action.table.lower()]
                 gone = np.zeros(len(table), np.bool_)
                 gone[action.gone] = True
                 table.change(gone, action.new)
-            case ScriptRun():
-                self.done.add(action.digest)
+            case Quarantine():
+                self.quarantined.setdefault(action.family, {}).update(dict.fromkeys(action.ids, action.error))
+            case AddQueries() | LoadQueries() | DropQueries():
+                self._apply_to_queries(action, self.registry.number(action.family))
+
+    def _apply_to_queries(self, action: AddQueries | LoadQueries | DropQueries, family: Family) -> None:
+        match action:
+            case AddQueries():
+                ids = family.queries.add(action.names, action.params, 0)
+                self.registry.names.take(action.names, family.number, ids)
+            case LoadQueries():
+                columns = {"query": action.names, "id": action.ids, "since": np.zeros(len(action.ids), np.int64)}
+                columns |= {f"p{i}": p for i, p in enumerate(action.params)}
+                family.queries.load(pa.table(columns), action.next_id)
+                self.registry.names.take(action.names, family.number, action.ids)
+            case DropQueries():
+                rows = family.queries.rows()
+                self.registry.names.release(rows.name_of(action.ids))
+                family.queries.drop(action.ids)
+                self._let_out(family, action.ids.tolist())
+                if family.queries.crowded:
+                    family.queries.clear_away()
+
+    def _let_out(self, family: Family, ids: Sequence[int]) -> None:
+        out = self.quarantined.get(family.number, {})
+        for i in ids if out else ():
+            out.pop(int(i), None)

@@ -71,7 +71,8 @@ class Stager:
             rows = whole if query is None else whole.filter(pc.equal(whole.column("query"), query))
             name = query if query is not None else family.name
             if rows.num_rows:
-                self._write(sink.name, place_of(sink, self.settings), "" if len(sink.targets) == 1 else name, rows)
+                folder = "" if len(sink.targets) == 1 else name
+                self._write(sink.name, place_of(sink, self.settings), folder, rows, sink.external.format.lower())
 
     def set_apart(self, stream: Stream, columns: Sequence[pa.Array], numbers: Ints, reason: str) -> None:
         """Writes rows of a stream that were not processed to the dead-letter table."""
@@ -87,10 +88,16 @@ class Stager:
             return [] if family.kind == "view" and not sink.targets else [None]
         return [t for t in sink.targets if pc.index(queries.names, t).as_py() >= 0]
 
-    def _write(self, sink: str, place: Path, folder: str, rows: pa.Table) -> None:
-        file = place / "_staged" / f"{uuid4().hex}.parquet"
+    def _write(self, sink: str, place: Path, folder: str, rows: pa.Table, format_: str = "parquet") -> None:
+        file = place / "_staged" / uuid4().hex
         file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, file, compression="zstd", compression_level=1)
+        if format_ == "json":
+            from eddyline.spark.kafka_output import messages
+
+            with file.open("wb") as f:
+                f.writelines(value + b"\n" for _, value in messages(rows, None))
+        else:
+            pq.write_table(rows, file, compression="zstd", compression_level=1)
         part = sum(s.sink == sink and s.folder == folder for s in self.staged)
         self.staged.append(Staged(sink, folder, str(file), self.writer, part, rows.num_rows))
 

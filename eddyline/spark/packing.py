@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from eddyline.errors import DataError
 from eddyline.local.clocks import StreamClock
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.spark import blocks
-from eddyline.spark.commits import AddQueries, DropQueries, NewFamily, RemoveFamily
+from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily
+from eddyline.spark.guard import watched
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
@@ -50,10 +52,11 @@ class Partition:
     bad: int = 0
     first_bad: str = ""
     matches: dict[int, int] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
-        names = ("relation", "rows", "late", "bad", "first_bad", "matches", "seconds")
+        names = ("relation", "rows", "late", "bad", "first_bad", "matches", "failures", "seconds")
         return {n: getattr(self, n) for n in names} | {"staged": self.stager.report()}
 
 
@@ -89,7 +92,8 @@ class Packer:
         for number, running in self.running.items():
             if key in running.streams:
                 queries = running.family.queries.rows()
-                found = running.run("arrivals", MIN, queries, {key: delta})
+                found, bad, _ = watched(running, partial(running.run, "arrivals", MIN, queries, {key: delta}))
+                partition.failures += [b.report() for b in bad]
                 partition.matches[number] = partition.matches.get(number, 0) + len(found)
                 partition.stager.stage(running.family, queries, found)
         sent = list(self.routes.route(stream, delta, partition.number))
@@ -116,7 +120,7 @@ class Packer:
         return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
 
     def _move_to(self, version: int) -> None:
-        for action in self.replica.move_to(version, lambda *_: 0):
+        for action in self.replica.move_to(version, lambda _, ids: np.zeros(len(ids), np.int64)):
             match action:
                 case NewFamily() if self.replica.partitioning[action.number].kind == "stateless":
                     family = self.replica.families[action.number]
@@ -124,9 +128,7 @@ class Packer:
                     self.running[action.number] = RunningFamily(family, functions, policy, "not kept")
                 case RemoveFamily():
                     self.running.pop(action.number, None)
-                case AddQueries():
-                    self.routes.width(self.replica.families[action.family], self.replica.partitioning[action.family])
-                case DropQueries() if action.family in self.running:
+                case DropQueries() | Quarantine() if action.family in self.running:
                     queries = self.replica.families[action.family].queries
                     if queries.crowded:
                         queries.clear_away()

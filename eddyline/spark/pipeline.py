@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import control
-from eddyline.spark.delivery import Delivery
+from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.settings import Settings
@@ -60,7 +60,7 @@ class Pipeline:
         self.settings = _settings(spark, folder, buckets, clock, on_bad_rows)
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())
-        self.delivery = Delivery(self.settings, self.mirror)
+        self.delivery = Delivery(self.spark, self.settings, self.mirror)
 
     # queries come and go
 
@@ -79,12 +79,31 @@ class Pipeline:
         """Registers a Python function for use in queries; it is pickled and kept with the catalog."""
         self.mirror.function(name, body, takes, gives)
 
+    def resume(self, name: str) -> int:
+        """Lets a query, or the queries of a family, begin anew after quarantine; returns how many."""
+        return self.mirror.resume(name)
+
+    def foreach_batch(self, target: str, consumer: Consumer) -> None:
+        """Calls `consumer(DataFrame, batch)` with the changes of every micro-batch that has some.
+
+        `target` is a sink declared USING foreach_batch, or a query or family for which such a sink is made.
+        """
+        sink = self.mirror.catalog.sinks.get(target)
+        if sink is None:
+            name = f"foreach_batch_{target}"
+            if self.mirror.catalog.sinks.get(name) is None:
+                self.mirror.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
+            sink = self.mirror.catalog.sinks[name]
+        self.delivery.consumers[sink.name.lower()] = consumer
+
     # running
 
     def start(self, available_now: bool = False, trigger: str | None = None) -> StreamingQuery:
         """Runs until stopped, or with `available_now` until all there is has been processed."""
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
+        self.delivery.check()
+        self.delivery.sweep()
         for key, value in (_CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)

@@ -7,10 +7,14 @@ names of queries to be unique: that was checked before the commit was written.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.families.family import Family, check_options
+from eddyline.families.queries import QueryTable
 from eddyline.operators.evaluate import Functions
 from eddyline.plan.partitioning import Partitioning, partitioning
 from eddyline.spark.commits import (
@@ -21,7 +25,11 @@ from eddyline.spark.commits import (
     Define,
     DefineFunction,
     DropQueries,
+    FixCells,
+    LoadQueries,
     NewFamily,
+    NextFamily,
+    Quarantine,
     RemoveFamily,
     ScriptRun,
     Undefine,
@@ -29,6 +37,9 @@ from eddyline.spark.commits import (
 from eddyline.sql.catalog import Catalog, Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
+from eddyline.state.delta import Ints
+
+Since = Callable[[int, Ints], Ints]
 
 
 class Replica:
@@ -41,23 +52,35 @@ class Replica:
         self.families: dict[int, Family] = {}
         self.partitioning: dict[int, Partitioning] = {}
         self.live: dict[int, int] = {}  # how many queries each family has
+        self.width: dict[int, float] = {}  # of cells, for families split by range
         self._keeps = keeps
+        self._out: dict[int, set[int]] = {}  # by family: the queries in quarantine
 
-    def move_to(self, version: int, since: Callable[[int, int], int]) -> Iterator[Action]:
+    def move_to(self, version: int, since: Since) -> Iterator[Action]:
         """Applies the commits up to a version; gives each action after it was applied.
 
-        `since` tells, for a family and its first new query, from which arrival number on they see tuples.
+        `since` tells, for queries of a family, from which arrival number on they see tuples.
         """
+        base = self.log.snapshot_before(version) if not self.version else 0
+        if base:
+            yield from self._applied(self.log.read_snapshot(base), since)
+            self.version = base
         while self.version < version:
-            for action in self.log.read(self.version + 1):
-                self._apply(action, since)
-                yield action
+            yield from self._applied(self.log.read(self.version + 1), since)
             self.version += 1
+
+    def can_move_to(self, version: int) -> bool:
+        return self.version == version or (self.version < version and self.log.has(self.version + 1))
+
+    def _applied(self, actions: Sequence[Action], since: Since) -> Iterator[Action]:
+        for action in actions:
+            self._apply(action, since)
+            yield action
 
     def keeps(self, number: int) -> bool:
         return self._keeps(self.families[number], self.partitioning[number])
 
-    def _apply(self, action: Action, since: Callable[[int, int], int]) -> None:
+    def _apply(self, action: Action, since: Since) -> None:
         match action:
             case Define():
                 self.catalog.add(declared(parse(action.sql)[0].body, self.catalog))
@@ -76,18 +99,45 @@ class Replica:
                 self.partitioning[action.number] = partitioning(family.plan, family.emit)
                 self.live[action.number] = 0
             case RemoveFamily():
-                del self.families[action.number], self.partitioning[action.number], self.live[action.number]
+                for store in (self.families, self.partitioning, self.live, self.width, self._out):
+                    store.pop(action.number, None)
+            case FixCells():
+                self.width[action.family] = action.width
+            case AddQueries() | LoadQueries() | DropQueries() | Quarantine():
+                self._queries(action, self.families[action.family].queries, since)
+            case ChangeTable() | ScriptRun() | NextFamily():
+                pass
+
+    def _queries(
+        self, action: AddQueries | LoadQueries | DropQueries | Quarantine, queries: QueryTable, since: Since
+    ) -> None:
+        kept = self.keeps(action.family)
+        out = self._out.setdefault(action.family, set())
+        match action:
             case AddQueries():
                 self.live[action.family] += len(action.names)
-                if self.keeps(action.family):
-                    queries = self.families[action.family].queries
-                    queries.add(action.names, action.params, since(action.family, queries.next_id))
+                if kept:
+                    ids = np.arange(queries.next_id, queries.next_id + len(action.names))
+                    queries.add(action.names, action.params, since(action.family, ids))
+            case LoadQueries():
+                self.live[action.family] += len(action.names)
+                if kept:
+                    columns = {"query": action.names, "id": action.ids, "since": since(action.family, action.ids)}
+                    columns |= {f"p{i}": p for i, p in enumerate(action.params)}
+                    queries.load(pa.table(columns), action.next_id)
             case DropQueries():
-                self.live[action.family] -= len(action.ids)
-                if self.keeps(action.family):
-                    self.families[action.family].queries.drop(action.ids)
-            case ChangeTable() | ScriptRun():
-                pass
+                gone = action.ids[~np.isin(action.ids, list(out))] if out else action.ids
+                out.difference_update(action.ids.tolist())
+                self._gone(action.family, gone, kept)
+            case Quarantine():
+                gone = np.array([i for i in action.ids if i not in out], np.int64)
+                out.update(action.ids)
+                self._gone(action.family, gone, kept)
+
+    def _gone(self, family: int, ids: Ints, kept: bool) -> None:
+        self.live[family] -= len(ids)
+        if kept:
+            self.families[family].queries.drop(ids)
 
 
 def function_of(action: DefineFunction) -> Function:

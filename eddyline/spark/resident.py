@@ -50,7 +50,7 @@ class Resident:
 
     def _pack(self, worker: Connection, settings: Settings, moment: Moment, relation: str, number: int) -> None:
         packer = self._packer
-        if packer is None or packer.settings != settings or packer.replica.version > moment.version:
+        if packer is None or packer.settings != settings or not packer.replica.can_move_to(moment.version):
             packer = Packer(settings)
         self._packer = None  # until it has gone well
         partition = packer.open(moment, relation, number)
@@ -99,6 +99,8 @@ class Resident:
             "version": bucket.replica.version,
             "clocks": {s: {"high": c.high, "floor": c.floor} for s, c in bucket.clocks.items()},
             "matches": matches,
+            "failures": [b.report() for b in bucket.bad],
+            "snapshot_version": (keeper.head.meta or {"version": 0})["version"],
             "staged": stager.report(),
             "packed": packed,
             "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},

@@ -63,15 +63,7 @@ class Routes:
         self.replica = replica
         self.buckets = buckets
         self._of: dict[str, dict[str, Route]] = {}  # by stream and name
-        self._width: dict[int, float] = {}
         self._version = -1
-
-    def width(self, family: Family, split: Partitioning) -> None:
-        """Fixes how wide the cells of a family are, when its first queries come."""
-        if split.kind == "by range" and family.number not in self._width:
-            (routing,) = (r for _, r in split.routings if isinstance(r, Reach))
-            low, high = self._bounds(family, routing) or (0.0, 0.0)
-            self._width[family.number] = CELL * (high - low) if 0 < high - low < np.inf else 1.0
 
     def refresh(self) -> None:
         """Takes up the families of the replica's version."""
@@ -112,24 +104,30 @@ class Routes:
                 keys = [_values(k, rows) for k in r.routing.key]
                 yield from _by_bucket(table, np.arange(n), bucket_of(keys, self.buckets), self.buckets)
             case Home():
-                cells = cell(_values(r.routing.value, rows), self._width[r.family.number])
+                cells = cell(_values(r.routing.value, rows), self.replica.width[r.family.number])
                 yield from _by_bucket(table, np.arange(n), bucket_of_cell(cells, self.buckets), self.buckets)
             case Reach():
-                bounds = self._bounds(r.family, r.routing)
-                if bounds is not None:
-                    width = self._width[r.family.number]
-                    row, bucket = reach(_values(r.routing.value, rows), *bounds, width, self.buckets)
+                ends = bounds(r.family, r.routing, self.replica.functions)
+                if ends is not None:
+                    width = self.replica.width[r.family.number]
+                    row, bucket = reach(_values(r.routing.value, rows), *ends, width, self.buckets)
                     yield from _by_bucket(table, row, bucket, self.buckets)
 
-    def _bounds(self, family: Family, routing: Reach) -> tuple[float, float] | None:
-        """The least lower and the greatest upper bound among the live queries; None if no query has both."""
-        queries = family.queries.rows()
-        live = pa.array(queries.alive)
-        low, high = (
-            evaluate(e, (), queries.params, len(queries.ids), self.replica.functions).filter(live)
-            for e in (routing.low, routing.high)
-        )
-        return widest(low, high)
+
+def cell_width(family: Family, split: Partitioning, functions: Functions) -> float:
+    """How wide the cells of a family should be, by the queries it has."""
+    (routing,) = (r for _, r in split.routings if isinstance(r, Reach))
+    low, high = bounds(family, routing, functions) or (0.0, 0.0)
+    return CELL * (high - low) if 0 < high - low < np.inf else 1.0
+
+
+def bounds(family: Family, routing: Reach, functions: Functions) -> tuple[float, float] | None:
+    """The least lower and the greatest upper bound among the live queries; None if no query has both."""
+    queries = family.queries.rows()
+    live = pa.array(queries.alive)
+    ends = (evaluate(e, (), queries.params, len(queries.ids), functions) for e in (routing.low, routing.high))
+    low, high = (e.filter(live) for e in ends)
+    return widest(low, high)
 
 
 def _values(expr: Expr, rows: Delta) -> pa.Array:

@@ -42,11 +42,27 @@ def _declared(spark: SparkSession, relation: Stream | Table, fields: Sequence[Fi
             f"The {kind} {relation.name!r} has no source.",
             hint=f"Declare one (USING parquet OPTIONS (path '…')), or pass sources={{{relation.name!r}: DataFrame}}.",
         )
+    format_ = relation.external.format.lower()
     options = {k: v for k, v in relation.external.options.items() if k != "op"}
+    schema = ", ".join(f"`{f.name}` {_spark_type(f.type)}" for f in fields)
+    if format_ == "kafka":
+        return _kafka(spark, options, fields, schema)
     reader = spark.readStream.format(relation.external.format).options(**options)
-    if relation.external.format.lower() in FILES:
-        reader = reader.schema(", ".join(f"`{f.name}` {_spark_type(f.type)}" for f in fields))
-    return reader.load()
+    return (reader.schema(schema) if format_ in FILES else reader).load()
+
+
+def _kafka(spark: SparkSession, options: dict[str, str], fields: Sequence[Field], schema: str) -> DataFrame:
+    """Messages as rows: their own columns if these are what is declared, else the fields of their JSON values."""
+    from eddyline.spark.kafka import FORMAT, KafkaSource, kafka_available
+
+    native = kafka_available(spark)
+    if not native:
+        spark.dataSource.register(KafkaSource)
+    frame = spark.readStream.format("kafka" if native else FORMAT).options(**options).load()
+    if {f.name.lower() for f in fields} <= {c.lower() for c in frame.columns}:
+        return frame
+    parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "PERMISSIVE"})
+    return frame.select(parsed.alias("row")).select("row.*")
 
 
 def _columns(frame: DataFrame, relation: Stream | Table, fields: Sequence[Field]) -> DataFrame:

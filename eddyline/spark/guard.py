@@ -1,0 +1,60 @@
+"""One bad query does not stop the others: a family's step, watched.
+
+A query whose function raises, whose arithmetic overflows, or that makes more changes than it may, gets no changes from
+this step and is reported, to be put into quarantine. If the family's operators themselves fail, all its queries are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eddyline.local.running import RunningFamily
+from eddyline.operators.evaluate import Failure
+from eddyline.state.delta import Delta, Ints, empty, query_of
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Queries that went wrong in a step, and how."""
+
+    family: int
+    queries: Ints
+    error: str
+
+    def report(self) -> dict[str, Any]:
+        return {"family": self.family, "queries": self.queries.tolist(), "error": self.error}
+
+
+def watched(running: RunningFamily, run: Callable[[], Delta]) -> tuple[Delta, list[Bad], bool]:
+    """The changes of a step, who went wrong in it, and whether the family can go on."""
+    family = running.family
+    failures: list[Failure] = []
+    running.functions.failures = failures if family.on_error == "quarantine" else None
+    try:
+        found = run()
+    except Exception as e:
+        error = f"{type(e).__name__}: {e}"
+        return empty(running.root.types, attached=True), [Bad(family.number, _all(running), error)], False
+    finally:
+        running.functions.failures = None
+    bad = [Bad(family.number, _all(running) if f.queries is None else f.queries, f.message) for f in failures]
+    most = family.most_changes
+    if len(found) > most:
+        ids, counts = np.unique(query_of(found), return_counts=True)
+        over = ids[counts > most]
+        if len(over):
+            error = f"More than {most} changes in one micro-batch ({int(counts.max())})."
+            bad.append(Bad(family.number, over, error))
+    if bad:
+        out = np.concatenate([b.queries for b in bad])
+        found = found.take(~np.isin(query_of(found), out))
+    return found, bad, True
+
+
+def _all(running: RunningFamily) -> Ints:
+    rows = running.family.queries.rows()
+    return rows.ids[rows.live()]
