@@ -155,6 +155,7 @@ def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, str], messag
 def test_options_that_only_tune_the_other_connector_are_taken() -> None:
     options = {"KAFKA.bootstrap.servers": NOBODY, "Subscribe": "a, b", "minPartitions": "8", "includeHeaders": "false"}
     assert source_options(options).topics == ("a", "b")
+    assert source_options(options).isolation == "read_uncommitted"
 
 
 @pytest.mark.parametrize(
