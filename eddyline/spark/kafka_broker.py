@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is public, not marked so
 
 from eddyline.spark.kafka_offsets import Bounds, Partition
-from eddyline.spark.kafka_options import SourceOptions, make_client, unreachable
+from eddyline.spark.kafka_options import SourceOptions, hearing, make_client, unreachable
 
 _PAUSE = 0.2  # seconds between attempts, as a new leader is found
 _GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it
@@ -82,7 +82,7 @@ class Broker:
 
     def _open(self) -> tuple[Consumer, AdminClient]:
         if self._consumer is None or self._admin is None:
-            client = {**self.options.client, "error_cb": self._hear}
+            client = {**self.options.client, "error_cb": hearing(self._said)}
             self._consumer = make_client(Consumer, {"group.id": _GROUP, **client})
             self._admin = make_client(AdminClient, client)
         return self._consumer, self._admin
@@ -91,9 +91,6 @@ class Broker:
         """Lets the clients call back: they say what is wrong, and renew tokens."""
         for client in self._open():
             client.poll(0)
-
-    def _hear(self, problem: Code) -> None:
-        self._said.append(problem.str())
 
     def _committed(self) -> bool:
         return self.options.isolation == "read_committed"

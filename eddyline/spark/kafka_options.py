@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException
 
 from eddyline.errors import Error, did_you_mean
@@ -116,6 +117,16 @@ def make_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[st
         java = [f"In place of kafka.{p} use {use}." for p, use in _JAVA_ONLY.items() if p in properties]
         hint = " ".join(java) or "Options kafka.<property> take the properties of librdkafka."
         raise KafkaError(f"The Kafka client refuses its options: {reason}", hint=hint) from None
+
+
+def hearing(said: list[str]) -> Callable[[Code], None]:
+    """A callback for a client's troubles: it notes their causes, not that therefore all brokers are down."""
+
+    def hear(trouble: Code) -> None:
+        if trouble.code() != Code._ALL_BROKERS_DOWN and trouble.str() not in said[-2:]:
+            said.append(trouble.str())
+
+    return hear
 
 
 def unreachable(servers: str, doing: str, timeout: float, reasons: Iterable[str]) -> KafkaError:

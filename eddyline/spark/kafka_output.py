@@ -1,13 +1,6 @@
 """Rows as Kafka messages, sent by whoever has them: the driver or a Python worker.
 
-A message's value is a JSON object with the row's columns in their order, in this form, which will not change:
-
-    null                the field is there, as null          DATE         "2026-01-31"
-    BOOLEAN, integers   true, 42                             TIMESTAMP    "2026-01-31T08:00:00.000000Z", always in UTC
-    FLOAT, DOUBLE       0.1: the shortest that reads back    INTERVAL     a whole number of microseconds
-                        the same; "NaN", "Infinity",         BINARY       base64
-                        "-Infinity" as text                  lists, structs   arrays, objects; decimals are text
-
+A message's value is a JSON object with the row's columns; `kafka_json` has its form, which will not change.
 Its key is one column as text (`query` by default), so that a query's changes stay in order within one partition. A send
 returns when all replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch`
 and `position`, equal in each repeat, and a consumer that remembers (key, batch, position) can drop what it has seen.
@@ -15,21 +8,19 @@ and `position`, equal in each repeat, and a consumer that remembers (key, batch,
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import json
-import math
 import time
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, Message, Producer
 
 from eddyline.errors import DataError
-from eddyline.spark.kafka_options import KafkaError, make_client, output_options, unreachable
+from eddyline.spark.kafka_json import json_rows, json_texts
+from eddyline.spark.kafka_options import KafkaError, hearing, make_client, output_options, unreachable
 
 MARKS = ("batch", "position")  # what tells a repeat from news
 _ROWS = 10_000  # turned into messages at a time
@@ -55,6 +46,7 @@ class KafkaOutput:
                 hint=f"Each row carries {' and '.join(MARKS)}, and the column chosen as key.",
             )
         producer = self._open()
+        self._heard.clear()
         try:
             for key, value in messages(rows, self.key):
                 self._enqueue(producer, key, value)
@@ -86,7 +78,7 @@ class KafkaOutput:
 
     def _open(self) -> Producer:
         if self._producer is None:
-            self._failed, self._heard = None, []
+            self._failed = None
             settings = {
                 "linger.ms": 5,
                 "message.timeout.ms": int(self.options.timeout * 1000),
@@ -94,7 +86,7 @@ class KafkaOutput:
                 "enable.idempotence": True,
                 "delivery.report.only.error": True,
                 "on_delivery": self._delivered,
-                "error_cb": lambda problem: self._heard.append(problem.str()),
+                "error_cb": hearing(self._heard),
             }
             self._producer = make_client(Producer, settings)
         return self._producer
@@ -133,56 +125,13 @@ class KafkaOutput:
 
 def messages(rows: pa.Table, key: str | None) -> Iterator[tuple[bytes | None, bytes]]:
     """The key and the value of each row's message."""
-    at = None if key is None else rows.column_names.index(key)
     for part in rows.to_batches(max_chunksize=_ROWS):
-        for values in zip(*(_values(c) for c in part.columns), strict=True):
-            yield None if at is None else _key(values[at]), _json(dict(zip(rows.column_names, values, strict=True)))
+        keys = [None] * part.num_rows if key is None else _keys(part.column(key))
+        yield from zip(keys, json_rows(part).cast(pa.binary()).to_pylist(), strict=True)
 
 
-def _values(column: pa.Array) -> list[Any]:
-    if column.type == pa.float32():  # 0.1 must not become 0.10000000149011612
-        column = column.cast(pa.string()).cast(pa.float64())
-    return list(column.to_pylist())
-
-
-def _key(value: Any) -> bytes | None:
+def _keys(column: pa.Array) -> list[bytes | None]:
     """Text and binary as they are, null as no key, anything else as in JSON."""
-    if value is None or isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return _STRICT.encode(value).encode()
-    except ValueError:  # JSON has no number for NaN and the infinities
-        return _STRICT.encode(_finite(value)).encode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
-
-
-def _spelled(value: Any) -> Any:
-    """What JSON has no form for. A time without a zone is in UTC, as everywhere in Eddyline."""
-    if isinstance(value, dt.datetime):
-        utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-        return f"{utc.isoformat(timespec='microseconds')}Z"
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, dt.timedelta):
-        return value // dt.timedelta(microseconds=1)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Decimal):
-        return str(value)
-    raise DataError(f"A value of type {type(value).__name__} has no form in JSON.", hint="Cast it to STRING.")
-
-
-_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_spelled)
+    if not (pt.is_string(column.type) or pt.is_binary(column.type)):
+        column = pc.if_else(column.is_null(), None, json_texts(column))
+    return list(column.cast(pa.binary()).to_pylist())

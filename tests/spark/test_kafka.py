@@ -378,6 +378,7 @@ def test_rows_are_spelled_in_json_as_documented() -> None:
         ("nan", float("nan"), pa.float64(), '"NaN"'),
         ("inf", float("-inf"), pa.float32(), '"-Infinity"'),
         ("text", 'ä"\n', pa.string(), '"ä\\"\\n"'),
+        ("plain", "ä/€", pa.string(), '"ä/€"'),
         ("bytes", b"\0\xff", pa.binary(), '"AP8="'),
         ("date", dt.date(2026, 1, 31), pa.date32(), '"2026-01-31"'),
         ("naive", when, pa.timestamp("us"), '"2026-01-31T08:00:00.000005Z"'),
@@ -391,11 +392,20 @@ def test_rows_are_spelled_in_json_as_documented() -> None:
     ((key, value),) = messages(table, "text")
     assert key == 'ä"\n'.encode()
     assert value.decode() == "{" + ",".join(f'"{name}":{text}' for name, _, _, text in columns) + "}"
+    nulls = pa.table({name: pa.nulls(2, type_) for name, _, type_, _ in columns})
+    assert {value.decode() for _, value in messages(nulls, None)} == {
+        "{" + ",".join(f'"{name}":null' for name, *_ in columns) + "}"
+    }
 
 
 @pytest.mark.parametrize(
     ("column", "key"),
-    [(pa.array(["q"]), b"q"), (pa.array([b"\xff"]), b"\xff"), (pa.array([5]), b"5"), (pa.array([None]), None)],
+    [
+        (pa.array(["q"]), b"q"),
+        (pa.array([b"\xff"]), b"\xff"),
+        (pa.array([5]), b"5"),
+        (pa.array([None], pa.int64()), None),
+    ],
 )
 def test_a_key_is_the_column_as_text(column: pa.Array, key: bytes | None) -> None:
     assert [k for k, _ in messages(pa.table({"k": column}), "k")] == [key]
