@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
@@ -48,7 +49,7 @@ def tokenize(sql: str) -> list[Token]:
             span=half.span(),
         )
     try:
-        return list(DIALECT.tokenize(sql))
+        return _with_doubled_quotes(sql, DIALECT.tokenize(sql))
     except SqlglotError as e:
         start = max(sql.rfind("'"), sql.rfind('"'), sql.rfind("`"), 0)
         raise ParseError(
@@ -57,6 +58,31 @@ def tokenize(sql: str) -> list[Token]:
             sql=sql,
             span=(start, start + 1),
         ) from None
+
+
+def _with_doubled_quotes(sql: str, tokens: Iterable[Token]) -> list[Token]:
+    """The tokens, where a quote doubled inside a string is one character of it: sqlglot ends the string there and
+    begins another."""
+    runs: list[list[Token]] = []
+    for token in tokens:
+        if runs and _goes_on(sql, runs[-1][-1], token):
+            runs[-1].append(token)
+        else:
+            runs.append([token])
+    return [run[0] if len(run) == 1 else _one_string(sql, run) for run in runs]
+
+
+def _goes_on(sql: str, before: Token, token: Token) -> bool:
+    """Whether the second of two strings begins at once, with the quote that ended the first."""
+    strings = before.token_type == token.token_type == TokenType.STRING
+    return strings and before.end + 1 == token.start and sql[before.end] == sql[token.start]
+
+
+def _one_string(sql: str, run: list[Token]) -> Token:
+    first, last = run[0], run[-1]
+    text = sql[first.start].join(token.text for token in run)
+    comments = [c for token in run for c in token.comments]
+    return Token(TokenType.STRING, text, last.line, last.col, first.start, last.end, comments)
 
 
 def statements(sql: str) -> list[Cursor]:
