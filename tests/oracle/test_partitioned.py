@@ -20,7 +20,7 @@ from tests.oracle.scenario import Player, Scenario, cut, scenario
 from tests.oracle.splitting import SplitFamily, Trial
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
-TIMES = 60 if NIGHTLY else 1
+TIMES = 30 if NIGHTLY else 1
 # By class of query: how many scenarios, and the ways of splitting that must change an answer in some of them.
 CLASSES: dict[str, tuple[int, set[str]]] = {
     "filter": (20, {"stateless", "anywhere"}),
