@@ -50,11 +50,13 @@ class Family:
         return self.options.get("snapshot", "yes") == "yes"
 
     @property
-    def on_error(self) -> str:
-        return self.options.get("on_error", "quarantine")
+    def on_error(self) -> str | None:
+        """What a pipeline does with a query that goes wrong; None: what it does by default."""
+        return self.options.get("on_error")
 
     @property
     def most_changes(self) -> int:
+        """How many changes a pipeline lets a query make in one micro-batch."""
         return int(self.options.get("most_changes", MOST_CHANGES))
 
     def reads(self) -> set[str]:

@@ -102,7 +102,7 @@ class Bucket:
     def _run(self, running: RunningFamily, run: Callable[[], Delta]) -> Part:
         """One family's part of a step; if its operators fail, it stops here until queries come to it anew."""
         queries = running.family.queries.rows()
-        found, bad, goes_on = watched(running, run)
+        found, bad, goes_on = watched(running, self.settings.on_error, run)
         self.bad += bad
         if not goes_on:
             del self.running[running.family.number]

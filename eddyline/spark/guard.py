@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,11 +29,13 @@ class Bad:
         return {"family": self.family, "queries": self.queries.tolist(), "error": self.error}
 
 
-def watched(running: RunningFamily, run: Callable[[], Delta]) -> tuple[Delta, list[Bad], bool]:
+def watched(
+    running: RunningFamily, on_error: Literal["quarantine", "null"], run: Callable[[], Delta]
+) -> tuple[Delta, list[Bad], bool]:
     """The changes of a step, who went wrong in it, and whether the family can go on."""
     family = running.family
     failures: list[Failure] = []
-    running.functions.failures = failures if family.on_error == "quarantine" else None
+    running.functions.failures = failures if (family.on_error or on_error) == "quarantine" else None
     try:
         found = run()
     except Exception as e:

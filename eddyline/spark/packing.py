@@ -92,7 +92,8 @@ class Packer:
         for number, running in self.running.items():
             if key in running.streams:
                 queries = running.family.queries.rows()
-                found, bad, _ = watched(running, partial(running.run, "arrivals", MIN, queries, {key: delta}))
+                run = partial(running.run, "arrivals", MIN, queries, {key: delta})
+                found, bad, _ = watched(running, self.settings.on_error, run)
                 partition.failures += [b.report() for b in bad]
                 partition.matches[number] = partition.matches.get(number, 0) + len(found)
                 partition.stager.stage(running.family, queries, found)

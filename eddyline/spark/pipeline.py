@@ -49,15 +49,20 @@ class Pipeline:
         buckets: int | None = None,
         clock: Literal["min", "max"] = "min",
         on_bad_rows: Literal["set apart", "stop"] = "set apart",
+        on_error: Literal["quarantine", "null"] = "quarantine",
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
 
-        `buckets` (the parts that state is split into; by default the cores of the cluster) is fixed by the first run.
+        `buckets`, the parts that state is split into (by default the cores of the cluster), and `clock` are fixed by
+        the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or stop the run. `on_error`:
+        a query whose function raises or whose arithmetic overflows goes into quarantine, or goes on with NULL.
         """
         self.spark = spark.newSession()
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
         folder = Path(str(checkpoint).removeprefix("file://")).absolute()
-        self.settings = _settings(spark, folder, buckets, clock, on_bad_rows)
+        fixed = _fixed(spark, folder, buckets, clock)
+        token = secrets.token_hex(16)
+        self.settings = Settings(str(folder), *fixed, os.getcwd(), on_bad_rows, on_error, token)
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
@@ -137,10 +142,10 @@ class Pipeline:
         self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
 
 
-def _settings(
-    spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"], on_bad_rows: Any
-) -> Settings:
-    """What the checkpoint was begun with, or is begun with now."""
+def _fixed(
+    spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"]
+) -> tuple[int, Literal["min", "max"]]:
+    """The buckets and the clock that the checkpoint was begun with, or is begun with now."""
     file = folder / "eddyline" / "pipeline.json"
     if file.exists():
         saved = json.loads(file.read_text())
@@ -162,8 +167,7 @@ def _settings(
         saved = {"format": FORMAT, "buckets": parts, "clock": clock}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(saved))
-    token = secrets.token_hex(16)
-    return Settings(str(folder), saved["buckets"], saved["clock"], os.getcwd(), on_bad_rows, token)
+    return saved["buckets"], saved["clock"]
 
 
 def _cores(spark: SparkSession) -> int:
