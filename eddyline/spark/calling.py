@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
+from uuid import uuid4
 
 from eddyline.errors import StateError
 
@@ -29,19 +32,32 @@ def machine_folder() -> Path:
     return folder
 
 
-def call(slot: str, token: str) -> Connection:
+def call(slot: str) -> Connection:
     """A connection to the resident of a slot; the caller closes it."""
     owner = executor_process()
-    folder = machine_folder() / f"run-{owner}-{token[:12]}"
+    folder = machine_folder() / f"executor-{owner}"
     folder.mkdir(mode=0o700, exist_ok=True)
     address = folder / f"{slot}.sock"
-    found = _connect(address, token)
+    found = _connect(address)
     if found is not None:
         return found
     with (folder / f"{slot}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = _connect(address, token)  # another worker may have been quicker
-        return found if found is not None else _start(address, token, owner)
+        found = _connect(address)  # another worker may have been quicker
+        return found if found is not None else _start(address, owner)
+
+
+def secret() -> bytes:
+    """What processes of this user on this machine know each other by."""
+    file = machine_folder() / "secret"
+    if not file.exists():
+        beside = file.with_name(f".{uuid4().hex}")
+        beside.touch(mode=0o600)
+        beside.write_text(secrets.token_hex(32))
+        with suppress(FileExistsError):  # another may have been quicker
+            os.link(beside, file)
+        beside.unlink()
+    return file.read_bytes()
 
 
 def executor_process() -> int:
@@ -56,32 +72,29 @@ def executor_process() -> int:
     return parent if is_java else os.getpid()
 
 
-def _connect(address: Path, token: str) -> Connection | None:
+def _connect(address: Path) -> Connection | None:
     try:
-        return Client(str(address), "AF_UNIX", authkey=token.encode())
+        return Client(str(address), "AF_UNIX", authkey=secret())
     except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError):
         return None
 
 
-def _start(address: Path, token: str, owner: int) -> Connection:
+def _start(address: Path, owner: int) -> Connection:
     address.unlink(missing_ok=True)
     log = address.with_suffix(".log")
     command = [sys.executable, "-m", "eddyline.spark.resident", str(address), str(owner)]
     with log.open("ab") as out:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
-    assert process.stdin is not None
-    process.stdin.write(token.encode())
-    process.stdin.close()
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
-        found = _connect(address, token)
+        found = _connect(address)
         if found is not None:
             return found
         time.sleep(0.02)

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
+from eddyline.spark.json_rows import json_rows
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink, Stream
@@ -92,10 +93,8 @@ class Stager:
         file = place / "_staged" / uuid4().hex
         file.parent.mkdir(parents=True, exist_ok=True)
         if format_ == "json":
-            from eddyline.spark.kafka_output import messages
-
-            with file.open("wb") as f:
-                f.writelines(value + b"\n" for _, value in messages(rows, None))
+            with file.open("w", encoding="utf-8") as f:
+                f.writelines(f"{line}\n" for part in rows.to_batches() for line in json_rows(part).to_pylist())
         else:
             pq.write_table(rows, file, compression="zstd", compression_level=1)
         part = sum(s.sink == sink and s.folder == folder for s in self.staged)

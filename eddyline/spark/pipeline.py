@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -61,8 +60,7 @@ class Pipeline:
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
         folder = Path(str(checkpoint).removeprefix("file://")).absolute()
         fixed = _fixed(spark, folder, buckets, clock)
-        token = secrets.token_hex(16)
-        self.settings = Settings(str(folder), *fixed, os.getcwd(), on_bad_rows, on_error, token)
+        self.settings = Settings(str(folder), *fixed, os.getcwd(), on_bad_rows, on_error)
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())
         self.delivery = Delivery(self.spark, self.settings, self.mirror)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from eddyline.errors import Error
 from eddyline.spark import blocks
 from eddyline.spark.bucket import Part, Placed
+from eddyline.spark.calling import secret
 from eddyline.spark.keeping import Keeper, decode_head
 from eddyline.spark.outputs import Stager
 from eddyline.spark.packing import Packer
@@ -29,9 +30,10 @@ from eddyline.spark.settings import Moment, Settings
 class Resident:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._packer: Packer | None = None
-        self._keepers: dict[int, Keeper] = {}
-        self._last: dict[int, tuple[str, Any]] = {}  # by bucket: what was asked last, and the answer
+        # By checkpoint, for an executor may serve several pipelines; and by bucket.
+        self._packers: dict[str, Packer] = {}
+        self._keepers: dict[tuple[str, int], Keeper] = {}
+        self._last: dict[tuple[str, int], tuple[str, Any]] = {}  # what was asked last, and the answer
 
     def converse(self, worker: Connection) -> None:
         """Answers one worker until it hangs up."""
@@ -49,28 +51,27 @@ class Resident:
     # packing
 
     def _pack(self, worker: Connection, settings: Settings, moment: Moment, relation: str, number: int) -> None:
-        packer = self._packer
+        packer = self._packers.pop(settings.checkpoint, None)  # until it has gone well
         if packer is None or packer.settings != settings or not packer.replica.can_move_to(moment.version):
             packer = Packer(settings)
-        self._packer = None  # until it has gone well
         partition = packer.open(moment, relation, number)
         while rows := worker.recv_bytes():
             worker.send(("sent", packer.pack(partition, pa.ipc.open_stream(rows).read_all())))
         worker.send(("sent", packer.close(partition)))
-        self._packer = packer
+        self._packers[settings.checkpoint] = packer
 
     # steps of buckets
 
     def _step(
         self, worker: Connection, settings: Settings, number: int, batch: int, head: bytes | None, given: list[Placed]
     ) -> None:
-        before = decode_head(head)
+        key, before = (settings.checkpoint, number), decode_head(head)
         asked = blocks.digest(before.chain.encode(), str(batch).encode(), *(b for _, b in given))
-        known, answer = self._last.get(number, ("", None))
+        known, answer = self._last.get(key, ("", None))
         if asked == known:  # the task was tried again
             worker.send(("done", *answer))
             return
-        keeper, found = self._keepers.pop(number, None), "hit"
+        keeper, found = self._keepers.pop(key, None), "hit"
         begun = time.perf_counter()
         if keeper is None or keeper.settings != settings or keeper.head.chain != before.chain:
             keeper, found = Keeper(number, settings), "new" if not before.chain else "miss"
@@ -81,9 +82,9 @@ class Resident:
         report = self._report(keeper, batch, parts, [blocks.decode(b)[0]["report"] for p, b in given if p[2] < 0])
         report |= {"cache": found, "restore_seconds": ready - begun, "step_seconds": stepped - ready}
         report |= {"stage_seconds": time.perf_counter() - stepped, "written": sum(map(len, kept.put.values()))}
-        self._keepers[number] = keeper
-        self._last[number] = asked, (kept.head, kept.put, kept.removed, report)
-        worker.send(("done", *self._last[number][1]))
+        self._keepers[key] = keeper
+        self._last[key] = asked, (kept.head, kept.put, kept.removed, report)
+        worker.send(("done", *self._last[key][1]))
 
     def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
         """Stages what a step gave; tells the driver of it, and of what was packed."""
@@ -116,10 +117,10 @@ def _fetcher(worker: Connection) -> Callable[[str], bytes]:
     return fetch
 
 
-def serve(address: str, owner: int, token: bytes) -> None:
+def serve(address: str, owner: int) -> None:
     resident = Resident()
     threading.Thread(target=_end_with, args=(owner, address), daemon=True).start()
-    with Listener(address, "AF_UNIX", backlog=64, authkey=token) as listener:
+    with Listener(address, "AF_UNIX", backlog=64, authkey=secret()) as listener:
         while True:
             try:
                 worker = listener.accept()
@@ -144,4 +145,4 @@ def _end_with(owner: int, address: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]), sys.stdin.buffer.read())
+    serve(sys.argv[1], int(sys.argv[2]))

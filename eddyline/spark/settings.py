@@ -18,7 +18,6 @@ class Settings:
     base: str  # relative paths of sinks begin here
     on_bad_rows: Literal["set apart", "stop"]
     on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
-    token: str  # what residents and workers know each other by
 
     @property
     def own(self) -> Path:

@@ -43,7 +43,7 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
         moment = moment_of(settings, batch_of(task))
         number = task.partitionId()
         sent = 0
-        with call(_slot(number), settings.token) as resident:
+        with call(_slot(number)) as resident:
             resident.send(("pack", settings, moment, relation, number))
             for piece in _pieces(batches) if relation else ():
                 resident.send_bytes(piece)
@@ -109,7 +109,7 @@ class Process(StatefulProcessor):
         bucket = self.keys.index(int(key[0]))
         loaded = time.perf_counter()
         read = 0
-        with call(_slot(bucket), self.settings.token) as resident:
+        with call(_slot(bucket)) as resident:
             resident.send(("step", self.settings, bucket, batch_of(_task()), head, given))
             kind, *answer = _checked(resident.recv())
             while kind == "need":

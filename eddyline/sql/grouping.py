@@ -10,7 +10,8 @@ from sqlglot import exp
 from eddyline import types as t
 from eddyline.errors import Error
 from eddyline.sql.bound import Aggregate, Column, Expr
-from eddyline.sql.expressions import ExpressionBinder, Loose
+from eddyline.sql.expressions import ExpressionBinder
+from eddyline.sql.operands import Loose
 from eddyline.sql.scope import Scope, fail
 
 
