@@ -26,6 +26,7 @@ from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink
 
 Consumer = Callable[[DataFrame, int], None]
+Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the buckets' reports, seconds of delivery
 KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
 SHOWN = 20  # rows of a batch on the console
 TRIM_EVERY = 16  # micro-batches
@@ -37,6 +38,7 @@ class Delivery:
         self.settings = settings
         self.mirror = mirror
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
+        self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self._needed: dict[int, int] = {}  # by bucket: the catalog version of its snapshot
 
     def check(self) -> None:
@@ -55,8 +57,7 @@ class Delivery:
         for place in places:
             shutil.rmtree(place / "_staged", ignore_errors=True)
 
-    def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> float:
-        """Returns the seconds it took."""
+    def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         begun = time.perf_counter()
         if len(reports) != self.settings.buckets:
             raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
@@ -69,7 +70,8 @@ class Delivery:
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
             self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)
-        return time.perf_counter() - begun
+        for listener in self.listeners:
+            listener(batch, reports, time.perf_counter() - begun)
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()

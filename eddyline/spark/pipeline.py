@@ -26,7 +26,7 @@ from eddyline.spark.sources import source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
 
 FORMAT = 1
-_CONF = {
+CONF = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -107,7 +107,7 @@ class Pipeline:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self.delivery.check()
         self.delivery.sweep()
-        for key, value in (_CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
+        for key, value in (CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")

@@ -1,0 +1,228 @@
+"""The Spark host against the in-process host, and against an empty pipeline; what a million queries add to it.
+
+All in one run on one Spark session: rates at micro-batches of 200,000 rows, the time of a micro-batch of 1,000 rows
+beside one of identity `mapInArrow` and `transformWithState` over the same sources, and the state that is read and
+written, per micro-batch, as the windows fill.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import eddyline
+from benchmarks._report import Figure, report
+
+SYMBOLS = 5_000
+LARGE, LARGE_BATCHES = 200_000, 6
+SMALL, SMALL_BATCHES, WARM = 1_000, 30, 8
+QUERIES, MANY = 100_000, 1_000_000
+
+STREAMS = {
+    "trades": "CREATE STREAM trades (symbol STRING, price DOUBLE, qty INT, ts TIMESTAMP) WATERMARK ts",
+    "quotes": "CREATE STREAM quotes (symbol STRING, bid DOUBLE, ts TIMESTAMP) WATERMARK ts",
+}
+FAMILIES = (
+    "CREATE QUERY FAMILY alert (s STRING, lo DOUBLE, hi DOUBLE) WITH (snapshot = 'no') AS"
+    " SELECT symbol, price FROM trades WHERE symbol = :s AND price BETWEEN :lo AND :hi",
+    "CREATE QUERY FAMILY pair (s STRING, lo DOUBLE, hi DOUBLE, a DOUBLE, b DOUBLE) WITH (snapshot = 'no') AS"
+    " SELECT t.symbol, t.price, q.bid FROM trades [RANGE 1 SECONDS] t, quotes [RANGE 1 SECONDS] q"
+    " WHERE t.symbol = q.symbol AND t.symbol = :s AND t.price BETWEEN :lo AND :hi AND q.bid BETWEEN :a AND :b",
+)
+
+
+def rows(rng: np.random.Generator, batch: int, n: int) -> dict[str, pa.Table]:
+    """Half trades, half quotes, over ten seconds of event time."""
+    found = {}
+    for name in STREAMS:
+        k = n // 2
+        ts = pa.array(np.sort(rng.integers(0, 10_000_000, k)) + batch * 10_000_000).cast(pa.timestamp("us", "UTC"))
+        columns = {"symbol": _symbols(rng, k), "price" if name == "trades" else "bid": rng.random(k) * 100}
+        columns |= {"qty": pa.array(rng.integers(1, 100, k), pa.int32())} if name == "trades" else {}
+        found[name] = pa.table(columns | {"ts": ts})
+    return found
+
+
+def queries(rng: np.random.Generator, n: int) -> dict[str, pa.Table]:
+    """Half filters, half select joins."""
+    k = n // 2
+    lo, low, a = rng.random(k) * 95, rng.random(k) * 80, rng.random(k) * 80
+    names = pa.array(np.arange(k)).cast(pa.string())
+    alert = {"query": _named("a", names), "s": _symbols(rng, k), "lo": lo, "hi": lo + 5}
+    pair = {"query": _named("p", names), "s": _symbols(rng, k), "lo": low, "hi": low + 20, "a": a, "b": a + 20}
+    return {"alert": pa.table(alert), "pair": pa.table(pair)}
+
+
+def _named(prefix: str, numbers: pa.Array) -> pa.Array:
+    return pa.compute.binary_join_element_wise(pa.scalar(prefix), numbers, "")
+
+
+def _symbols(rng: np.random.Generator, n: int) -> pa.Array:
+    return _named("s", pa.array(rng.integers(0, SYMBOLS, n)).cast(pa.string()))
+
+
+def in_process(batches: list[dict[str, pa.Table]], table: dict[str, pa.Table]) -> list[float]:
+    """Seconds of each push, with the rows of all changes built."""
+    db = eddyline.connect()
+    for sql in (*STREAMS.values(), *FAMILIES):
+        db.execute(sql)
+    for family, found in table.items():
+        db.register(family, found)
+    seconds = []
+    for batch in batches:
+        began = time.perf_counter()
+        changes = db.push(batch)
+        for family in table:
+            changes.rows(family)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+class Files:
+    """Batches as files, one a stream and micro-batch, in order."""
+
+    def __init__(self, folder: Path, batches: list[dict[str, pa.Table]]) -> None:
+        self.folder = folder
+        for i, batch in enumerate(batches):
+            for name, table in batch.items():
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                file = folder / name / f"{i:05}.parquet"
+                pq.write_table(table, file)
+                os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))
+
+
+def on_spark(spark: Any, folder: Path, table: dict[str, pa.Table]) -> tuple[list[dict[str, int]], list[Any]]:
+    """Durations of each micro-batch, and the reports of its buckets."""
+    from eddyline.spark import Pipeline
+
+    out = folder / "run"
+    out.mkdir()
+    sources = [
+        f"{sql} USING parquet OPTIONS (path '{folder / name}', maxFilesPerTrigger '1')" for name, sql in STREAMS.items()
+    ]
+    script = out / "pipeline.sql"
+    script.write_text(";\n".join([*sources, *FAMILIES, f"CREATE SINK out USING parquet OPTIONS (path '{out}/out')"]))
+    pipe = Pipeline(spark, script, out / "ck")
+    for family, found in table.items():
+        pipe.register(family, found)
+    reports: list[Any] = []
+    pipe.delivery.listeners.append(lambda batch, found, seconds: reports.append(found))
+    run = pipe.start(available_now=True)
+    run.awaitTermination()
+    return [p.durationMs for p in run.recentProgress], reports
+
+
+def empty_pipeline(spark: Any, folder: Path) -> list[dict[str, int]]:
+    """Identity `mapInArrow`, and a `transformWithState` that counts: one row to each of two keys, from each source."""
+    from functools import reduce
+
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from eddyline.spark.keys import bucket_keys
+    from eddyline.spark.pipeline import CONF
+
+    keys = bucket_keys(2)
+
+    def one_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        n = sum(b.num_rows for b in batches)
+        yield pa.record_batch([pa.array(keys, pa.int32()), pa.array([n, n])], names=["key", "n"])
+
+    class Count(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", StructType([StructField("n", LongType())]))
+
+        def handleInputRows(self, key: Any, given: Iterator[Row], timers: Any) -> Iterator[Row]:
+            found = self.count.get()
+            total = sum(r.n for r in given) + (0 if found is None else found[0])
+            self.count.update((total,))
+            yield Row(n=total)
+
+        def close(self) -> None:
+            pass
+
+    session = spark.newSession()
+    for key, value in CONF.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    frames = []
+    for name in STREAMS:
+        schema = session.read.parquet(str(folder / name)).schema
+        frame = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
+        frames.append(frame.mapInArrow(one_each, "key int, n long"))
+    counted = reduce(DataFrame.unionAll, frames).groupBy("key").transformWithState(Count(), "n long", "append", "none")
+    writer = counted.writeStream.format("noop").option("checkpointLocation", str(folder / "empty"))
+    run = writer.trigger(availableNow=True).start()
+    run.awaitTermination()
+    return [p.durationMs for p in run.recentProgress]
+
+
+def _median(durations: list[dict[str, int]], warm: int) -> float:
+    return statistics.median(d["triggerExecution"] for d in durations[warm:]) / 1000
+
+
+def main() -> bool:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "4g")
+    spark = builder.config("spark.sql.streaming.numRecentProgressUpdates", "200").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    base = Path(tempfile.mkdtemp(prefix="eddyline-bench-"))
+    try:
+        return report("spark_host", _figures(spark, base))
+    finally:
+        spark.stop()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _figures(spark: Any, base: Path) -> list[Figure]:
+    rng = np.random.default_rng(17)
+    table = queries(rng, QUERIES)
+    large = [rows(rng, i, LARGE) for i in range(LARGE_BATCHES)]
+    small = [rows(rng, i, SMALL) for i in range(SMALL_BATCHES)]
+    Files(base / "large", large)
+    Files(base / "small", small)
+    Files(base / "many", small)
+
+    alone = in_process(large, table)[1:]
+    spark_large, reports = on_spark(spark, base / "large", table)
+    together = [d["triggerExecution"] / 1000 for d in spark_large[1:]]
+    floor = _median(empty_pipeline(spark, base / "small"), WARM)
+    host = _median(on_spark(spark, base / "small", table)[0], WARM)
+    crowd = _median(on_spark(spark, base / "many", queries(rng, MANY))[0], WARM)
+    rate, rate_spark = (LARGE / statistics.median(x) for x in (alone, together))
+    written = [sum(r["written"] for r in found) for found in reports]
+    read = [sum(r["read"] for r in found) for found in reports]
+    hits = [r["cache"] == "hit" for found in reports[1:] for r in found]
+    return [
+        Figure(f"in-process, {QUERIES} queries, {LARGE}-row batches", rate, "rows/s"),
+        Figure("Spark host, the same", rate_spark, "rows/s"),
+        Figure("in-process rate as a share of the Spark host's", rate / rate_spark, "", 1 / 0.6),
+        Figure(f"empty pipeline, {SMALL}-row micro-batch", floor, "s"),
+        Figure(f"Spark host, {QUERIES} queries, {SMALL}-row micro-batch", host, "s"),
+        Figure("as a multiple of the empty pipeline", host / floor, "", 1.5),
+        Figure(f"Spark host, {MANY} queries, {SMALL}-row micro-batch", crowd, "s"),
+        Figure("as a multiple of the one with fewer queries", crowd / host, "", 1.2),
+        Figure("state read from Spark per large micro-batch", statistics.median(read[1:]), "bytes"),
+        Figure("state written per large micro-batch", statistics.median(written), "bytes"),
+        Figure("share of steps whose bucket was in memory", sum(hits) / len(hits), ""),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)
