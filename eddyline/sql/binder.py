@@ -33,11 +33,10 @@ from eddyline.sql.grouping import Grouping, has_aggregate, typed
 from eddyline.sql.late_tables import refuse_late_tables
 from eddyline.sql.scope import Constants, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
-from eddyline.sql.unsupported import CLAUSES
+from eddyline.sql.unsupported import only
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
 _SET_OPERATIONS: Mapping[type, str] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
-_SORTING = ("order", "limit", "offset", "sort", "cluster", "distribute")
 _DEEPEST = 64  # levels of queries inside queries: what every later stage can walk without running out of stack
 
 
@@ -92,7 +91,7 @@ class QueryBinder:
         outer = len(self.named)
         self._name_with(tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
-            _only(tree, {"this", "alias", "with_"})
+            only(tree, {"this", "alias", "with_"})
             bound = self.query(tree.this)
         elif type(tree) in _SET_OPERATIONS:
             bound = self._set_operation(tree)
@@ -111,8 +110,10 @@ class QueryBinder:
             return
         if with_.args.get("recursive"):
             fail(tree, "WITH RECURSIVE is not supported.")
+        only(with_, {"expressions"})
         seen: set[str] = set()
         for cte in with_.expressions:
+            only(cte, {"this", "alias"})
             if cte.alias.lower() in seen:
                 fail(cte, f"WITH names {cte.alias!r} twice.", "Give every query of WITH a name of its own.")
             seen.add(cte.alias.lower())
@@ -121,7 +122,7 @@ class QueryBinder:
     # set operations
 
     def _set_operation(self, tree: exp.Expr) -> Query:
-        _only(tree, {"this", "expression", "distinct", "with_"})
+        only(tree, {"this", "expression", "distinct", "with_"})
         left, right = self.query(tree.this), self.query(tree.expression)
         if len(left.fields) != len(right.fields):
             fail(tree, f"Both sides need as many columns; found {len(left.fields)} and {len(right.fields)}.")
@@ -144,7 +145,7 @@ class QueryBinder:
     # SELECT
 
     def _block(self, tree: exp.Select) -> SelectBlock:
-        _only(tree, _SELECT_ARGS)
+        only(tree, _SELECT_ARGS)
         _check_order(tree)
         if tree.args.get("kind"):
             fail(tree, f"SELECT AS {tree.args['kind']} is not supported.")
@@ -192,7 +193,7 @@ class QueryBinder:
                 conditions.append(join.args["on"])
             if join.args.get("using") == []:
                 fail(join, "USING needs a column.", "Write USING (column).")
-            _only(join, {"this", "on", "using", "kind"})
+            only(join, {"this", "on", "using", "kind"})
             for column in join.args.get("using") or []:
                 conditions.append(_using(column, left_sources, sources[-1]))
         seen: set[str] = set()
@@ -208,7 +209,7 @@ class QueryBinder:
         if isinstance(node, exp.Subquery):
             if window is not None:
                 fail(node, "A window goes after a stream, not after a subquery.")
-            _only(node, {"this", "alias", "with_"})
+            only(node, {"this", "alias", "with_"})
             inner = self.query(node.this)
             return DerivedSource(inner, alias or "_", _renamed(inner.fields, node))
         if isinstance(node, exp.Lateral):
@@ -217,7 +218,7 @@ class QueryBinder:
             fail(node, "FROM takes streams, tables, views and subqueries.")
         if node.args.get("db"):
             fail(node, f"Names have one part, found {node.sql()}.")
-        _only(node, {"this", "alias"})
+        only(node, {"this", "alias"})
         name = node.name
         for i in range(len(self.named) - 1, -1, -1):
             if self.named[i][0].lower() == name.lower():
@@ -247,7 +248,10 @@ class QueryBinder:
         if view is not None:
             self.views.add(view.name.lower())
             return DerivedSource(view.query, alias, _renamed(view.query.fields, node))
-        fail(node, f"There is no stream, table or view {name!r}.", did_you_mean(name, self.catalog.relation_names()))
+        known = self.catalog.relation_names()
+        declared = "CREATE STREAM, CREATE TABLE or CREATE MATERIALIZED VIEW declares one."
+        hint = did_you_mean(name, known) if known else declared
+        fail(node, f"There is no stream, table or view {name!r}.", hint)
 
     def _window_of(self, node: exp.Expr) -> Window | None:
         """The window that follows the source's name or its alias, if any."""
@@ -277,22 +281,22 @@ class QueryBinder:
         items: list[tuple[str, exp.Expr]] = []
         for i, e in enumerate(tree.expressions):
             if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-                star = e.this if isinstance(e, exp.Column) else e
-                if any(star.args.values()):
-                    fail(e, "* takes no EXCEPT or REPLACE.", "Name the columns.")
-                only = e.table if isinstance(e, exp.Column) else ""
-                chosen = [s for s in sources if not only or s.alias.lower() == only.lower()]
+                only(e.this if isinstance(e, exp.Column) else e, set())
+                of = e.table if isinstance(e, exp.Column) else ""
+                chosen = [s for s in sources if not of or s.alias.lower() == of.lower()]
                 if not chosen:
-                    fail(e, f"There is no source {only!r} in FROM.", did_you_mean(only, [s.alias for s in sources]))
+                    fail(e, f"There is no source {of!r} in FROM.", did_you_mean(of, [s.alias for s in sources]))
                 for s in chosen:
                     items += [(f.name, exp.column(f.name, table=s.alias, quoted=True)) for f in s.fields]
             elif isinstance(e, exp.Alias):
+                if not isinstance(e.args["alias"], exp.Identifier):
+                    fail(e, "A part of a value (a:b) is not supported.", "A name for the column follows AS.")
                 items.append((e.alias, e.this))
             elif isinstance(e, exp.Column):
                 items.append((e.name, e))
             else:
                 plain = not any(isinstance(n, (exp.Literal, exp.Placeholder)) for n in e.walk())
-                items.append((e.sql(dialect="spark").lower() if plain else f"_c{i}", e))
+                items.append((e.sql(dialect="spark", comments=False).lower() if plain else f"_c{i}", e))
         if not items:
             fail(tree, "The query selects nothing.")
         return items
@@ -313,15 +317,6 @@ def _renamed(fields: tuple[Field, ...], node: exp.Expr) -> tuple[Field, ...]:
     if len(names) != len(fields):
         fail(node, f"{node.alias!r} names {len(names)} columns, but its query has {len(fields)}.")
     return tuple(Field(n, f.type) for n, f in zip(names, fields, strict=True))
-
-
-def _only(tree: exp.Expr, known: set[str]) -> None:
-    """Refuses the clauses that would be ignored."""
-    for arg, value in tree.args.items():
-        if value and arg not in known:
-            word = CLAUSES.get(arg, arg.strip("_").upper().replace("_", " "))
-            hint = "Sort or limit where the rows are read." if arg in _SORTING else None
-            fail(tree, f"{word} is not supported.", hint)
 
 
 def _check_order(tree: exp.Select) -> None:

@@ -9,17 +9,35 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import did_you_mean
+from eddyline.errors import BindError, did_you_mean
 from eddyline.sql.bound import Call, Constant, Expr
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.conditions import compared
 from eddyline.sql.constants import Folded, convert
 from eddyline.sql.functions import NAMED, arithmetic
-from eddyline.sql.operands import Kind, Loose, Operands
+from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail
+from eddyline.sql.unsupported import only
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _NOTHING = Folded(None, t.NULL, None, None)
+_TYPES = {
+    exp.DType.BOOLEAN: t.BOOLEAN,
+    exp.DType.TINYINT: t.BYTE,
+    exp.DType.SMALLINT: t.SHORT,
+    exp.DType.INT: t.INT,
+    exp.DType.BIGINT: t.BIGINT,
+    exp.DType.FLOAT: t.FLOAT,
+    exp.DType.DOUBLE: t.DOUBLE,
+    exp.DType.CHAR: t.STRING,
+    exp.DType.VARCHAR: t.STRING,
+    exp.DType.TEXT: t.STRING,
+    exp.DType.DATE: t.DATE,
+    exp.DType.TIMESTAMP: t.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: t.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: t.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: t.TIMESTAMP,
+}
 
 
 def function_names(catalog: Catalog) -> list[str]:
@@ -54,14 +72,29 @@ def _neg(b: Operands, tree: exp.Expr) -> Loose:
 
 
 def _cast(b: Operands, tree: exp.Expr) -> Loose:
-    word = tree.args["to"].sql(dialect="spark").upper()
-    to = t.BY_NAME.get(word)
-    if to is None or to == t.INTERVAL:
-        fail(tree, f"{word} is not a type to cast to.", did_you_mean(word, t.BY_NAME))
+    to = _type(tree.args["to"], tree)
     inner = b.loose(tree.this)
     if not t.castable(inner.type, to):
         fail(tree, f"{t.name_of(inner.type)} cannot be cast to {t.name_of(to)}.")
-    return b.converted(inner, to, tree)
+    try:
+        return b.converted(inner, to, tree)
+    except BindError:
+        if not tree.args.get("safe"):  # CAST of a constant that has no such form is a mistake, TRY_CAST is NULL
+            raise
+        return Folded(None, to, None, None)
+
+
+def _type(tree: exp.Expr, cast: exp.Expr) -> pa.DataType:
+    """The type in a cast. The length of a text does not matter there, as in Spark; no other type has a parameter."""
+    found = _TYPES.get(tree.this)
+    if found is None:
+        word = tree.sql().upper() if tree.expressions or isinstance(tree.this, exp.Expr) else tree.this.value
+        fail(cast, f"{word} is not a type to cast to.", did_you_mean(word, t.BY_NAME.keys() - {"INTERVAL"}))
+    only(tree, {"this", "expressions"}, within=cast)
+    if tree.expressions and tree.this not in (exp.DType.CHAR, exp.DType.VARCHAR):
+        name = t.name_of(found)
+        fail(cast, f"{name}(…) is not a type to cast to.", f"Write {name}.")
+    return found
 
 
 # CASE and IF.
@@ -71,6 +104,7 @@ def _case(b: Operands, tree: exp.Expr) -> Loose:
     subject, otherwise = tree.this, tree.args.get("default")
     conditions, trees = [], []
     for branch in tree.args["ifs"]:
+        only(branch, {"this", "true"})
         if subject is not None:
             conditions.append(compared(b, "eq", subject, branch.this, branch))
         else:
@@ -107,6 +141,13 @@ def _joined(types: Sequence[pa.DataType], tree: exp.Expr) -> pa.DataType:
 
 
 # Functions.
+
+
+def _concat(b: Operands, tree: exp.Expr) -> Loose:
+    if "safe" in tree.args:
+        return _function("concat", b, tree)
+    text = "".join(part.name for part in tree.expressions)  # strings beside each other: 'a' 'b'
+    return Folded(text, t.STRING, None, None)
 
 
 def _dpipe(b: Operands, tree: exp.Expr) -> Loose:
@@ -158,30 +199,31 @@ def _call(b: Operands, name: str, trees: list[exp.Expr], tree: exp.Expr) -> Loos
     return Call(name, tuple(b.settle(a) for a in args), gives)
 
 
+# `safe` and `ignore_nulls` say how the dialect divides, joins strings and compares with NULL: always as we do.
 KINDS: Mapping[type, Kind] = {
-    exp.Paren: Kind(_paren),
-    exp.Add: Kind(partial(_arithmetic, "add")),
-    exp.Sub: Kind(partial(_arithmetic, "sub")),
-    exp.Mul: Kind(partial(_arithmetic, "mul")),
-    exp.Div: Kind(partial(_arithmetic, "div")),
-    exp.Mod: Kind(partial(_arithmetic, "mod")),
-    exp.Neg: Kind(_neg),
-    exp.Cast: Kind(_cast),
-    exp.TryCast: Kind(_cast),
-    exp.Case: Kind(_case),
-    exp.If: Kind(_if),
-    exp.DPipe: Kind(_dpipe),
-    exp.Abs: Kind(partial(_function, "abs")),
-    exp.Upper: Kind(partial(_function, "upper")),
-    exp.Lower: Kind(partial(_function, "lower")),
-    exp.Length: Kind(partial(_function, "length")),
-    exp.Concat: Kind(partial(_function, "concat")),
-    exp.Floor: Kind(partial(_function, "floor")),
-    exp.Ceil: Kind(partial(_function, "ceil")),
-    exp.Sqrt: Kind(partial(_function, "sqrt")),
-    exp.Round: Kind(partial(_function, "round")),
-    exp.Coalesce: Kind(partial(_function, "coalesce")),
-    exp.Least: Kind(partial(_function, "least")),
-    exp.Greatest: Kind(partial(_function, "greatest")),
-    exp.Anonymous: Kind(_anonymous),
+    exp.Paren: kind(_paren, "this"),
+    exp.Add: kind(partial(_arithmetic, "add"), "this expression"),
+    exp.Sub: kind(partial(_arithmetic, "sub"), "this expression"),
+    exp.Mul: kind(partial(_arithmetic, "mul"), "this expression"),
+    exp.Div: kind(partial(_arithmetic, "div"), "this expression safe"),
+    exp.Mod: kind(partial(_arithmetic, "mod"), "this expression"),
+    exp.Neg: kind(_neg, "this"),
+    exp.Cast: kind(_cast, "this to"),
+    exp.TryCast: kind(_cast, "this to safe"),
+    exp.Case: kind(_case, "this ifs default"),
+    exp.If: kind(_if, "this true false"),
+    exp.DPipe: kind(_dpipe, "this expression safe"),
+    exp.Abs: kind(partial(_function, "abs"), "this"),
+    exp.Upper: kind(partial(_function, "upper"), "this"),
+    exp.Lower: kind(partial(_function, "lower"), "this"),
+    exp.Length: kind(partial(_function, "length"), "this binary encoding"),
+    exp.Concat: kind(_concat, "expressions safe"),
+    exp.Floor: kind(partial(_function, "floor"), "this decimals to"),
+    exp.Ceil: kind(partial(_function, "ceil"), "this decimals to"),
+    exp.Sqrt: kind(partial(_function, "sqrt"), "this"),
+    exp.Round: kind(partial(_function, "round"), "this decimals truncate"),
+    exp.Coalesce: kind(partial(_function, "coalesce"), "this expressions"),
+    exp.Least: kind(partial(_function, "least"), "this expressions ignore_nulls"),
+    exp.Greatest: kind(partial(_function, "greatest"), "this expressions ignore_nulls"),
+    exp.Anonymous: kind(_anonymous, "this expressions"),
 }

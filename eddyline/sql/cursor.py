@@ -15,12 +15,19 @@ from eddyline import types as t
 from eddyline.errors import ParseError, did_you_mean
 from eddyline.sql.functions import UNITS, unit_of
 
+_WORDS = Spark.Tokenizer.KEYWORDS
+_TYPES = {_WORDS[name] for name in t.BY_NAME}
+
 
 class EddylineDialect(Spark):
-    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …)."""
+    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …), and that our types go by our
+    names alone: INT8 has 8 bits in some dialects and 8 bytes in others."""
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: token for word, token in _WORDS.items() if token not in _TYPES or word in t.BY_NAME
+        }
 
 
 DIALECT = EddylineDialect()

@@ -15,7 +15,7 @@ from eddyline.sql import calls, conditions, leaves
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.operands import Kind, Loose, Operands
 from eddyline.sql.scope import Constants, Scope, fail
-from eddyline.sql.unsupported import EXPRESSIONS
+from eddyline.sql.unsupported import EXPRESSIONS, only
 
 KINDS: Mapping[type, Kind] = {**leaves.KINDS, **conditions.KINDS, **calls.KINDS}
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -45,10 +45,12 @@ class ExpressionBinder(Operands):
         return found
 
     def _loose(self, tree: exp.Expr) -> Loose:
+        kind = KINDS.get(type(tree))
+        if kind is not None:
+            only(tree, kind.reads)
         found = self.special(tree) if self.special is not None else None
         if found is not None:
             return found
-        kind = KINDS.get(type(tree))
         if kind is None:
             self._refuse(tree)
         return kind.bind(self, tree)

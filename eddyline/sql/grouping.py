@@ -13,6 +13,7 @@ from eddyline.sql.bound import Aggregate, Column, Expr
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.operands import Loose
 from eddyline.sql.scope import Scope, fail
+from eddyline.sql.unsupported import only
 
 
 class Grouping:
@@ -21,8 +22,8 @@ class Grouping:
     def __init__(self, inner: ExpressionBinder, group: exp.Expr | None, items: Sequence[tuple[str, exp.Expr]]) -> None:
         self.inner = inner
         self.aggregates: list[Aggregate] = []
-        self._texts: list[str] = []
-        self._key_texts: list[str] = []
+        self._trees: list[exp.Expr] = []
+        self._key_trees: list[exp.Expr] = []
         keys: list[Expr] = []
         if group is not None:
             for arg in ("rollup", "cube", "grouping_sets", "all", "totals"):
@@ -33,7 +34,7 @@ class Grouping:
                 if has_aggregate(tree):
                     fail(e, "A group key cannot contain an aggregate.")
                 keys.append(typed(inner, tree))
-                self._key_texts.append(self._normal(tree))
+                self._key_trees.append(self._normal(tree))
         self.keys = tuple(keys)
         self.outer = ExpressionBinder(inner.catalog, Scope([]), inner.constants, self._special)
 
@@ -59,9 +60,9 @@ class Grouping:
         return self.outer.condition(tree, "HAVING")
 
     def _special(self, tree: exp.Expr) -> Loose | None:
-        text = self._normal(tree)
-        if text in self._key_texts:
-            i = self._key_texts.index(text)
+        normal = self._normal(tree)
+        if normal in self._key_trees:
+            i = self._key_trees.index(normal)
             return Column(i, self.keys[i].type, tree.name or f"key{i}")
         if type(tree) in AGGREGATES:
             return self._aggregate(tree)
@@ -74,8 +75,8 @@ class Grouping:
             )
         return None
 
-    def _normal(self, tree: exp.Expr) -> str:
-        """The text by which a group key or an aggregate is recognised again: columns by position, not by name."""
+    def _normal(self, tree: exp.Expr) -> exp.Expr:
+        """The tree by which a group key or an aggregate is recognised again: columns by position, not by name."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         tree = tree.copy()
@@ -86,13 +87,14 @@ class Grouping:
                 continue  # it is told where it is bound
             column.set("this", exp.to_identifier(f"#{found.index}", quoted=True))
             column.set("table", None)
-        return str(tree.sql(dialect="spark"))
+        return tree
 
     def _aggregate(self, tree: exp.Expr) -> Column:
         kind = AGGREGATES[type(tree)]
-        text = self._normal(tree)
-        if text in self._texts:
-            index = self._texts.index(text)
+        only(tree, {"this", "expressions", "big_int"})
+        normal = self._normal(tree)
+        if normal in self._trees:
+            index = self._trees.index(normal)
             return Column(len(self.keys) + index, self.aggregates[index].type, kind)
         argument = tree.this
         if isinstance(argument, exp.Distinct):
@@ -103,6 +105,8 @@ class Grouping:
             fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
         if tree.expressions:
             fail(tree, f"{kind.upper()} takes one argument.")
+        if isinstance(argument, exp.Star):
+            only(argument, set())
         if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
             aggregate = Aggregate("count", None, t.BIGINT)
         else:
@@ -119,7 +123,7 @@ class Grouping:
             result = t.BIGINT if kind == "count" else loose.type
             aggregate = Aggregate(kind, self.inner.settle(loose), result)
         self.aggregates.append(aggregate)
-        self._texts.append(text)
+        self._trees.append(normal)
         return Column(len(self.keys) + len(self.aggregates) - 1, aggregate.type, kind)
 
 

@@ -12,7 +12,7 @@ from eddyline.errors import BindError, did_you_mean
 from eddyline.sql.bound import Call, Constant
 from eddyline.sql.constants import Folded, number, number_type
 from eddyline.sql.functions import UNITS, unit_of
-from eddyline.sql.operands import Kind, Loose, Operands
+from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail
 
 _LONGEST = 2**62  # microseconds of an interval: what can be added to any time without overflow
@@ -96,10 +96,10 @@ def _duration(value: float, micros: int) -> timedelta:
 
 
 KINDS: Mapping[type, Kind] = {
-    exp.Column: Kind(_column),
-    exp.Literal: Kind(_literal),
-    exp.Boolean: Kind(_boolean),
-    exp.Null: Kind(_null),
-    exp.Placeholder: Kind(_placeholder),
-    exp.Interval: Kind(_interval),
+    exp.Column: kind(_column, "this table db catalog"),
+    exp.Literal: kind(_literal, "this is_string"),
+    exp.Boolean: kind(_boolean, "this"),
+    exp.Null: kind(_null),
+    exp.Placeholder: kind(_placeholder, "this"),
+    exp.Interval: kind(_interval, "this unit fraction_in_string"),
 }

@@ -99,6 +99,12 @@ class Operands(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind of expression is bound."""
+    """How a kind of expression is bound, and which arguments of its trees that reads: a tree with any other is
+    refused, so that no modifier is ever ignored."""
 
     bind: Callable[[Operands, exp.Expr], Loose]
+    reads: frozenset[str]
+
+
+def kind(bind: Callable[[Operands, exp.Expr], Loose], reads: str = "") -> Kind:
+    return Kind(bind, frozenset(reads.split()))

@@ -17,6 +17,7 @@ from eddyline.sql.definitions import is_string
 from eddyline.sql.query_text import query_text, tree_of
 from eddyline.sql.scope import span_of
 from eddyline.sql.statements import Delete, Drop, Explain, Insert, QueryText, SelectOnce, Show, Statement, Update
+from eddyline.sql.unsupported import only
 
 SHOWABLE = ("STREAMS", "TABLES", "QUERIES", "FAMILIES", "VIEWS", "SINKS", "FUNCTIONS")
 
@@ -118,6 +119,7 @@ def _insert(c: Cursor) -> Insert:
         columns = tuple(x.name for x in schema.expressions)
     target = _target(c, schema.this if isinstance(schema, exp.Schema) else schema, _INSERT)
     if isinstance(given, exp.Values):
+        only(given, {"expressions"})
         return Insert(target, columns, given, None)
     if not isinstance(given, exp.Query):
         raise ParseError("There are no rows to insert.", hint=_INSERT, sql=c.sql, span=c.subject)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from sqlglot import exp
+
+from eddyline.sql.scope import fail
 
 EXPRESSIONS: Mapping[type, tuple[str, str | None]] = {
     exp.Window: ("OVER (window functions)", "Use a window on the stream and GROUP BY."),
@@ -14,9 +16,17 @@ EXPRESSIONS: Mapping[type, tuple[str, str | None]] = {
     exp.Exists: ("EXISTS with a subquery", "Join with it in FROM."),
     exp.All: ("ALL with a subquery", "Join with it in FROM."),
     exp.Any: ("ANY", "Use IN, or join in FROM."),
+    exp.Distinct: ("DISTINCT inside a function", "Aggregate over a subquery with SELECT DISTINCT."),
+    exp.Order: ("ORDER BY inside a function", None),
+    exp.Limit: ("LIMIT inside a function", None),
+    exp.HavingMax: ("HAVING inside a function", None),
+    exp.WithinGroup: ("WITHIN GROUP", None),
+    exp.IgnoreNulls: ("IGNORE NULLS", "Aggregates ignore NULL by themselves."),
+    exp.RespectNulls: ("RESPECT NULLS", None),
+    exp.Kwarg: ("An argument by name", "Give the arguments in their order."),
+    exp.Collate: ("COLLATE", "Strings are compared by code point; use lower(…)."),
     exp.ILike: ("ILIKE", "Use lower(…) LIKE …."),
     exp.RegexpLike: ("RLIKE", "Use LIKE, or register a Python function."),
-    exp.Escape: ("LIKE … ESCAPE", "The escape character is the backslash."),
     exp.SimilarTo: ("SIMILAR TO", "Use LIKE, or register a Python function."),
     exp.BitwiseAnd: ("The operator &", None),
     exp.BitwiseOr: ("The operator |", None),
@@ -36,7 +46,16 @@ EXPRESSIONS: Mapping[type, tuple[str, str | None]] = {
     exp.AtTimeZone: ("AT TIME ZONE", "Times are in UTC."),
 }
 
-CLAUSES = {
+
+def only(tree: exp.Expr, known: Set[str], within: exp.Expr | None = None) -> None:
+    """Refuses the arguments of a tree that would be ignored; the error points at the tree it is part of, if given."""
+    for arg, value in tree.args.items():
+        if value and arg not in known:
+            word = _WORDS.get(arg, arg.strip("_").upper().replace("_", " "))
+            fail(tree if within is None else within, f"{word} is not supported.", _HINTS.get(arg))
+
+
+_WORDS = {
     "by_name": "BY NAME",
     "into": "INTO",
     "joins": "JOIN",
@@ -55,4 +74,21 @@ CLAUSES = {
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
+    "search": "SEARCH or CYCLE",
+    "key_expressions": "USING KEY",
+    "default": "DEFAULT",
+    "action": "ON ERROR",
+    "except_": "* EXCEPT",
+    "replace": "* REPLACE",
+    "rename": "* RENAME",
+    "ilike": "* ILIKE",
+    "join_mark": "(+)",
+}
+_HINTS = {
+    **dict.fromkeys(
+        ("order", "limit", "offset", "sort", "cluster", "distribute"), "Sort or limit where the rows are read."
+    ),
+    **dict.fromkeys(("except_", "replace", "rename", "ilike"), "Name the columns."),
+    "symmetric": "Write a BETWEEN b AND c OR a BETWEEN c AND b.",
+    "format": "Register a Python function that reads the text.",
 }

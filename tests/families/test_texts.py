@@ -45,6 +45,15 @@ TEMPLATES = [
     "SELECT symbol FROM trades WHERE {I} < {I}",
     "SELECT symbol FROM trades WHERE symbol LIKE {L}",
     "SELECT symbol FROM trades WHERE NOT symbol LIKE {L} OR symbol IS NULL",
+    "SELECT symbol FROM trades WHERE symbol NOT LIKE {L}",
+    "SELECT symbol FROM trades WHERE symbol LIKE {L} ESCAPE '!'",
+    "SELECT symbol FROM trades WHERE symbol NOT LIKE {L} ESCAPE '%'",
+    "SELECT symbol FROM trades WHERE symbol LIKE {L} ESCAPE {S}",
+    "SELECT symbol FROM trades WHERE symbol LIKE {L} {S}",
+    "SELECT symbol FROM trades WHERE qty IS DISTINCT FROM {I}",
+    "SELECT symbol FROM trades WHERE symbol IS NOT DISTINCT FROM {S}",
+    "SELECT symbol FROM trades WHERE qty > TRY_CAST({S} AS INT)",
+    "SELECT symbol FROM trades WHERE qty > TRY_CAST('{I}' AS INT) OR symbol = {S}",
     "SELECT symbol FROM trades WHERE ts > {T}",
     "SELECT symbol FROM trades WHERE ts > {S}",
     "SELECT symbol FROM trades WHERE day = {T}",
@@ -109,6 +118,9 @@ TEMPLATES = [
     "SELECT symbol FROM trades WHERE price > ?i",
     "SELECT symbol FROM trades WHERE price > {I} AND symbol = '?'",
     "SELECT symbol FROM trades WHERE symbol = {S} {S}",
+    "SELECT symbol FROM trades WHERE symbol = {S}{S}",
+    "SELECT symbol FROM trades WHERE qty = {I} AND symbol = 'a' {S}",
+    "SELECT symbol || {S} {S}, COUNT(*) FROM trades GROUP BY symbol || {S} {S}",
     "SELECT symbol FROM trades WHERE symbol = r{S}",
     "SELECT symbol FROM trades WHERE symbol = {S} AND symbol > '?i'",
 ]
@@ -142,7 +154,7 @@ moment = st.sampled_from(
         "''",
     ]
 )
-pattern = st.sampled_from(["'a%'", "'%'", "'_b%'", "'100\\\\%'", "'\\%x'", "''", "'%''%'"])
+pattern = st.sampled_from(["'a%'", "'a!%'", "'!!%%'", "'a!b'", "'%'", "'_b%'", "'100\\\\%'", "'\\%x'", "''", "'%''%'"])
 LITERALS = {"I": whole, "D": decimal, "S": string, "T": moment, "L": pattern}
 HEADS = [
     "CREATE CONTINUOUS QUERY {} AS ",
@@ -209,6 +221,14 @@ def test_a_known_template_gives_what_a_connection_gives_that_never_saw_it(texts:
         ("big > 5", f"big > {'9' * 5000}"),
         ("ts > '2026-01-01'", "ts > 'noon'"),
         ("price > '5'", "price > 'five'"),
+        ("symbol = 'a' 'b'", "symbol = 'a' 'c'"),
+        ("symbol = 'a' 'b'", "symbol = 'b' 'b'"),
+        ("symbol = 'it''s'", "symbol = 'it' 's'"),
+        ("symbol LIKE 'a!%' ESCAPE '!'", "symbol LIKE 'a!%' ESCAPE '#'"),
+        ("symbol LIKE 'a!%' ESCAPE '!'", "symbol LIKE 'a!b' ESCAPE '!'"),
+        ("symbol LIKE 'a!%' ESCAPE '!'", "symbol LIKE 'b!%' ESCAPE '!'"),
+        ("qty > TRY_CAST('5' AS INT)", "qty > TRY_CAST('x' AS INT)"),
+        ("qty > TRY_CAST('x' AS INT)", "qty > TRY_CAST('5' AS INT)"),
     ],
 )
 def test_a_text_that_only_looks_like_a_known_one_is_not_taken_for_it(first: str, then: str) -> None:

@@ -75,3 +75,15 @@ def test_a_long_string_of_quotes_is_read_at_once(db: Any) -> None:
     text = "'" * 50_000
     db.execute("INSERT INTO t VALUES ('" + text.replace("'", "''") + "')")
     assert db.execute("SELECT s FROM t").to_pylist() == [{"s": text}]
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("CAST(x + 2025 AS STRING) = '20' '26' AND DATE '2026-01-01' + INTERVAL '2' '4' HOURS > '2026-' '01-01'", True),
+        ("'abc' LIKE 'a' '%'", True),
+        ("'abc' NOT LIKE 'a' '%'", False),
+    ],
+)
+def test_strings_beside_each_other_are_one_constant(db: Any, condition: str, holds: bool) -> None:
+    assert db.execute(f"SELECT x FROM one WHERE {condition}").num_rows == holds
