@@ -6,6 +6,7 @@ errors as in-process. Rows of tables are held here only for tables without a sou
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -52,6 +53,7 @@ class Mirror(Connection):
     def __init__(self, log: CommitLog) -> None:
         super().__init__()
         self.log = log
+        self.guard = threading.RLock()  # users and the driver's delivery work on the same mirror
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
         self.widths: dict[int, float] = {}  # of cells, by family
@@ -190,22 +192,23 @@ class Mirror(Connection):
     @contextmanager
     def _commit(self) -> Iterator[None]:
         """Brings the mirror up to date, and writes what is done inside as one commit; also if it ends in an error."""
-        if self._open:  # inside of another
-            yield
-            return
-        with self.log.lock():
-            self.catch_up()
-            self._open = True
-            try:
+        with self.guard:
+            if self._open:  # inside of another
                 yield
-            finally:
-                self._open = False
-                for number in list(self._added):
-                    self._write_added(self.registry.number(number))
-                if self._journal:
-                    actions, self._journal = self._journal, []
-                    self.version = self.log.append(actions)
-                    self._summarise()
+                return
+            with self.log.lock():
+                self.catch_up()
+                self._open = True
+                try:
+                    yield
+                finally:
+                    self._open = False
+                    for number in list(self._added):
+                        self._write_added(self.registry.number(number))
+                    if self._journal:
+                        actions, self._journal = self._journal, []
+                        self.version = self.log.append(actions)
+                        self._summarise()
 
     def _write_added(self, family: Family) -> None:
         first = self._added.pop(family.number, None)
@@ -222,16 +225,17 @@ class Mirror(Connection):
 
     def catch_up(self) -> None:
         """Takes up what others have committed."""
-        latest = self.log.latest()
-        base = self.log.snapshot_before(latest) if not self.version else 0
-        if base:
-            for action in self.log.read_snapshot(base):
-                self._apply(action)
-            self.version = base
-        while self.version < latest:
-            for action in self.log.read(self.version + 1):
-                self._apply(action)
-            self.version += 1
+        with self.guard:
+            latest = self.log.latest()
+            base = self.log.snapshot_before(latest) if not self.version else 0
+            if base:
+                for action in self.log.read_snapshot(base):
+                    self._apply(action)
+                self.version = base
+            while self.version < latest:
+                for action in self.log.read(self.version + 1):
+                    self._apply(action)
+                self.version += 1
 
     def _summarise(self) -> None:
         """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
