@@ -1,0 +1,102 @@
+"""The Spark session of the command line: what pipelines want is set, and Spark is quiet.
+
+Spark runs in a session of its own, as POSIX has it, so that Ctrl-C reaches the command alone, which then stops the
+pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display; unless all
+logs are wanted, two things are left out that no setting of Spark's silences: the warning of the JVM about its modules,
+and what the first Python worker of `transformWithState` prints about itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from eddyline.errors import StateError
+
+Logs = Literal["quiet", "all"]
+NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
+_LOG_SETTINGS = Path(__file__).with_name("log4j2-quiet.properties")
+
+
+def session(
+    master: str | None, name: str, *, logs: Logs = "quiet", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session, or the one that is there. `conf` goes before what is set here."""
+    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SparkSession.builder.appName(name).getOrCreate()  # another has started Spark: it has set what it wants
+    wanted = settings(master or "local[*]", name) | dict(conf or {})
+    environment(wanted["spark.master"], logs)
+    found = SparkConf().setAll(list(wanted.items()))
+    try:
+        SparkContext(conf=found, gateway=_gateway(found, logs))
+    except PySparkRuntimeError as e:
+        if e.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise StateError("Spark did not start.", hint="`eddyline doctor` says what is missing.") from None
+    return SparkSession.builder.getOrCreate()
+
+
+def settings(master: str, name: str) -> dict[str, str]:
+    found = {
+        "spark.master": master,
+        "spark.app.name": name,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_local(master):
+        # Pipelines have no tables of Spark's, and none of its folders should appear where the command is run.
+        found |= {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse"}
+    return found
+
+
+def environment(master: str, logs: Logs) -> None:
+    """What Spark's own processes are told through the environment; what the user has set there stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if logs == "quiet":
+        own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {own}".strip()
+
+
+def is_local(master: str) -> bool:
+    return master.partition("[")[0] == "local"
+
+
+def _gateway(conf: SparkConf, logs: Logs) -> Any:
+    """Starts the JVM."""
+    read, write = os.pipe()
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stderr": write, "start_new_session": True}
+        )
+    finally:
+        os.close(write)
+        lines = os.fdopen(read, encoding="utf-8", errors="replace")
+        threading.Thread(target=_pass_on, args=(lines, NOISE if logs == "quiet" else ()), daemon=True).start()
+    return gateway
+
+
+def _pass_on(lines: TextIO, noise: Iterable[str]) -> None:
+    for line in without(lines, noise):
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def without(lines: Iterable[str], noise: Iterable[str]) -> Iterable[str]:
+    """The lines that hold no noise; empty lines right after a dropped one are dropped with it."""
+    dropped = False
+    for line in lines:
+        dropped = any(n in line for n in noise) or (dropped and not line.strip())
+        if not dropped:
+            yield line
