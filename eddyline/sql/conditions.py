@@ -16,6 +16,8 @@ from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail, span_of
 from eddyline.sql.unsupported import only
 
+_LOOSER = (exp.Between, exp.In, exp.Like, exp.Escape)  # to sqlglot they bind closer than a comparison, to Spark not
+
 
 def _logical(b: Operands, tree: exp.Expr) -> Loose:
     op = "and" if isinstance(tree, exp.And) else "or"
@@ -41,12 +43,15 @@ def compared(b: Operands, op: str, left: exp.Expr, right: exp.Expr, tree: exp.Ex
     return Call(op, (b.settle(x), b.settle(y)), t.BOOLEAN)
 
 
-def _comparison(op: str, b: Operands, tree: exp.Expr) -> Loose:
+def _comparison(op: str, b: Operands, tree: exp.Expr) -> Expr:
+    for side in (tree.this, tree.expression):
+        if isinstance(side.this if isinstance(side, exp.Not) else side, _LOOSER):
+            fail(tree, "What is compared here can be read in two ways.", "Put it in parentheses: a = (b LIKE c).")
     return compared(b, op, tree.this, tree.expression, tree)
 
 
 def _distinct(b: Operands, tree: exp.Expr) -> Loose:
-    return Call("not", (compared(b, "same", tree.this, tree.expression, tree),), t.BOOLEAN)
+    return Call("not", (_comparison("same", b, tree),), t.BOOLEAN)
 
 
 def _between(b: Operands, tree: exp.Expr) -> Loose:
