@@ -61,6 +61,7 @@ class Delivery:
         begun = time.perf_counter()
         if len(reports) != self.settings.buckets:
             raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
+        self.mirror.catch_up()  # others may have declared the sinks of this batch
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")

@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import control
+from eddyline.spark.checkpoint import Fixed, begin, fixed, folder_of
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.keys import bucket_keys
+from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.progress import Figures, Listener, Progress
+from eddyline.spark.run import Run
 from eddyline.spark.settings import Settings
 from eddyline.spark.sources import source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
 
-FORMAT = 1
 CONF = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -46,24 +48,28 @@ class Pipeline:
         *,
         sources: Mapping[str, DataFrame] | None = None,
         buckets: int | None = None,
-        clock: Literal["min", "max"] = "min",
+        clock: Literal["min", "max"] | None = None,
         on_bad_rows: Literal["set apart", "stop"] = "set apart",
         on_error: Literal["quarantine", "null"] = "quarantine",
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
 
-        `buckets`, the parts that state is split into (by default the cores of the cluster), and `clock` are fixed by
-        the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or stop the run. `on_error`:
-        a query whose function raises or whose arithmetic overflows goes into quarantine, or goes on with NULL.
+        `buckets`, the parts that state is split into (by default the cores of the cluster), and `clock` ('min' by
+        default) are fixed by the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or
+        stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
+        goes on with NULL.
         """
         self.spark = spark.newSession()
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
-        folder = Path(str(checkpoint).removeprefix("file://")).absolute()
-        fixed = _fixed(spark, folder, buckets, clock)
-        self.settings = Settings(str(folder), *fixed, os.getcwd(), on_bad_rows, on_error)
+        folder = folder_of(checkpoint)
+        begun = _begun(spark, folder, buckets, clock)
+        self.settings = Settings(str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error)
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
+        self.progress = Progress(self.mirror, _cores(spark))
+        self.delivery.listeners.append(self.progress.delivered)
+        self._listening = False
 
     # queries come and go
 
@@ -99,14 +105,33 @@ class Pipeline:
             sink = self.mirror.catalog.sinks[name]
         self.delivery.consumers[sink.name.lower()] = consumer
 
+    # being watched
+
+    def figures(self) -> Figures | None:
+        """Of the last micro-batch that has ended; None before the first."""
+        return self.progress.latest
+
+    def listen(self, listener: Listener) -> None:
+        """Calls `listener(figures)` after every micro-batch."""
+        self.progress.listeners.append(listener)
+
+    def serve_metrics(self, port: int, address: str = "127.0.0.1") -> int:
+        """Serves the figures to Prometheus at http://address:port/metrics; 0 takes a free port. Returns it."""
+        from eddyline.spark.metrics import serve
+
+        return serve(self.progress, port, address)
+
     # running
 
-    def start(self, available_now: bool = False, trigger: str | None = None) -> StreamingQuery:
+    def start(self, available_now: bool = False, trigger: str | None = None) -> Run:
         """Runs until stopped, or with `available_now` until all there is has been processed."""
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self.delivery.check()
         self.delivery.sweep()
+        if not self._listening:
+            self.spark.streams.addListener(ProgressListener(self.progress))
+            self._listening = True
         for key, value in (CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)
@@ -115,7 +140,7 @@ class Pipeline:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        return writer.start()
+        return Run(writer.start(), self.progress)
 
     def _plan(self) -> DataFrame:
         keys = bucket_keys(self.settings.buckets)
@@ -140,32 +165,20 @@ class Pipeline:
         self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
 
 
-def _fixed(
-    spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"]
-) -> tuple[int, Literal["min", "max"]]:
-    """The buckets and the clock that the checkpoint was begun with, or is begun with now."""
-    file = folder / "eddyline" / "pipeline.json"
-    if file.exists():
-        saved = json.loads(file.read_text())
-        if saved.get("format") != FORMAT:
-            raise StateError(
-                f"The checkpoint {str(folder)!r} has format {saved.get('format')}, this version reads {FORMAT}.",
-                hint="Use the version of Eddyline that wrote it.",
-            )
-        for name, wanted in (("buckets", buckets), ("clock", clock)):
-            if wanted is not None and wanted != saved[name]:
-                raise StateError(
-                    f"The checkpoint {str(folder)!r} was begun with {name} = {saved[name]!r}, not {wanted!r}.",
-                    hint="Go on with that, or begin another checkpoint.",
-                )
-    else:
-        if (folder / "offsets").exists():
-            raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
+def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"] | None) -> Fixed:
+    """What the checkpoint was begun with, or is begun with now."""
+    found = fixed(folder)
+    if found is None:
         parts = buckets or int(spark.conf.get("spark.default.parallelism", None) or _cores(spark))
-        saved = {"format": FORMAT, "buckets": parts, "clock": clock}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(saved))
-    return saved["buckets"], saved["clock"]
+        found = Fixed(parts, clock or "min")
+        begin(folder, found)
+    for name, wanted, has in (("buckets", buckets, found.buckets), ("clock", clock, found.clock)):
+        if wanted is not None and wanted != has:
+            raise StateError(
+                f"The checkpoint {str(folder)!r} was begun with {name} = {has!r}, not {wanted!r}.",
+                hint="Go on with that, or begin another checkpoint.",
+            )
+    return found
 
 
 def _cores(spark: SparkSession) -> int:

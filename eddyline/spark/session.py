@@ -1,9 +1,9 @@
 """The Spark session of the command line: what pipelines want is set, and Spark is quiet.
 
 Spark runs in a session of its own, as POSIX has it, so that Ctrl-C reaches the command alone, which then stops the
-pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display; unless all
-logs are wanted, two things are left out that no setting of Spark's silences: the warning of the JVM about its modules,
-and what the first Python worker of `transformWithState` prints about itself.
+pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display. Unless
+all logs are wanted, two things are left out that no setting of Spark's silences: the warning of the JVM about its
+modules, and what the first Python worker of `transformWithState` prints about itself.
 """
 
 from __future__ import annotations

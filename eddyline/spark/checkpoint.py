@@ -1,0 +1,64 @@
+"""What a checkpoint says of the pipeline that it belongs to; the first run fixes it. Nothing here needs Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from eddyline.errors import StateError
+from eddyline.spark.commits import CommitLog
+from eddyline.spark.mirror import Mirror
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Fixed:
+    buckets: int
+    clock: Literal["min", "max"]
+
+
+def folder_of(checkpoint: str | Path) -> Path:
+    return Path(str(checkpoint).removeprefix("file://")).absolute()
+
+
+def fixed(folder: Path) -> Fixed | None:
+    """What was fixed when the checkpoint was begun; None if it is yet to begin."""
+    file = _file(folder)
+    if not file.exists():
+        if (folder / "offsets").exists():
+            raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
+        return None
+    try:
+        found = json.loads(file.read_text())
+        if found["format"] != FORMAT:
+            raise StateError(
+                f"The checkpoint {str(folder)!r} has format {found['format']}, this version reads {FORMAT}.",
+                hint="Use the version of Eddyline that wrote it.",
+            )
+        return Fixed(found["buckets"], found["clock"])
+    except (ValueError, KeyError, TypeError):
+        raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
+
+
+def begin(folder: Path, new: Fixed) -> None:
+    file = _file(folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"format": FORMAT} | asdict(new)))
+
+
+def mirror_of(checkpoint: str | Path) -> Mirror:
+    """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not."""
+    folder = folder_of(checkpoint)
+    if fixed(folder) is None:
+        kind = "is not the checkpoint of a pipeline" if folder.exists() else "does not exist"
+        raise StateError(f"{str(folder)!r} {kind}.", hint="`eddyline run` begins one: give the same --checkpoint.")
+    mirror = Mirror(CommitLog(folder / "eddyline" / "catalog"))
+    mirror.catch_up()
+    return mirror
+
+
+def _file(folder: Path) -> Path:
+    return folder / "eddyline" / "pipeline.json"

@@ -1,0 +1,263 @@
+"""Progress: figures of every micro-batch, from the reports of its buckets and from what Spark says of it.
+
+A batch's figures are complete when Spark has told how long the whole of it took; then those who listen get them, once.
+Seconds of work that ran side by side are told as wall time: the least that so many cores need for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eddyline.local.clocks import StreamClock
+from eddyline.spark.mirror import Mirror
+from eddyline.state.delta import MIN
+
+Listener = Callable[["Figures"], None]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where the seconds of a micro-batch went."""
+
+    pack: float = 0.0  # rows checked and routed, stateless families answered
+    process: float = 0.0  # the other families' steps, and their changes written to files
+    state: float = 0.0  # buckets brought back from Spark's state, and kept in it
+    sink: float = 0.0  # delivery
+    spark: float = 0.0  # the rest: planning, scheduling, reading sources, shuffling
+
+    @property
+    def total(self) -> float:
+        return self.pack + self.process + self.state + self.sink + self.spark
+
+
+@dataclass(frozen=True)
+class OfFamily:
+    queries: int  # none of a view
+    changes: int = 0
+    state_rows: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True)
+class OfStream:
+    """Of a stream or a table with a source."""
+
+    rows: int = 0  # that came, with those set apart
+    late: int = 0
+    bad: int = 0
+    watermark: float | None = None  # seconds since 1970; None: no row has come yet, or it is a table
+
+
+@dataclass(frozen=True)
+class Figures:
+    batch: int
+    ended: float  # seconds since 1970
+    version: int  # of the catalog, the last commit that has taken effect
+    families: Mapping[str, OfFamily]
+    streams: Mapping[str, OfStream]
+    split: Split
+    state_bytes: int = 0
+    cache_hits: int = 0  # buckets that were found in memory
+    cache_misses: int = 0  # buckets that had to be brought back
+    backlog: int | None = None  # rows that wait at the sources, if these tell
+    first_bad: str = ""  # what was wrong with the first bad row
+
+    @property
+    def seconds(self) -> float:
+        return self.split.total
+
+    @property
+    def rows(self) -> int:
+        return sum(s.rows for s in self.streams.values())
+
+    @property
+    def late(self) -> int:
+        return sum(s.late for s in self.streams.values())
+
+    @property
+    def bad(self) -> int:
+        return sum(s.bad for s in self.streams.values())
+
+    @property
+    def changes(self) -> int:
+        return sum(f.changes for f in self.families.values())
+
+    @property
+    def queries(self) -> int:
+        return sum(f.queries for f in self.families.values())
+
+    @property
+    def quarantined(self) -> int:
+        return sum(f.quarantined for f in self.families.values())
+
+    @property
+    def state_rows(self) -> int:
+        return sum(f.state_rows for f in self.families.values())
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    @property
+    def changes_per_second(self) -> float:
+        return self.changes / self.seconds if self.seconds else 0.0
+
+    def lag(self, now: float | None = None) -> float | None:
+        """Seconds that the slowest watermark is behind the wall clock, at the end of the batch or now."""
+        known = [s.watermark for s in self.streams.values() if s.watermark is not None]
+        return (self.ended if now is None else now) - min(known) if known else None
+
+
+@dataclass
+class Totals:
+    """Sums over all micro-batches since the pipeline was made."""
+
+    batches: int = 0
+    rows: int = 0
+    late: int = 0
+    bad: int = 0
+    changes: int = 0
+    seconds: float = 0.0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    families: dict[str, int] = field(default_factory=dict)  # changes of each that still stands
+
+    def add(self, f: Figures) -> None:
+        self.batches += 1
+        for name in ("rows", "late", "bad", "changes", "seconds", "cache_hits", "cache_misses"):
+            setattr(self, name, getattr(self, name) + getattr(f, name))
+        self.families = {n: self.families.get(n, 0) + of.changes for n, of in f.families.items()}
+
+
+class Progress:
+    """Gathers the figures of a pipeline; `delivered` and `heard` come from threads of their own."""
+
+    def __init__(self, mirror: Mirror, cores: int) -> None:
+        self.mirror = mirror
+        self.cores = cores
+        self.latest: Figures | None = None
+        self.totals = Totals()
+        self.listeners: list[Listener] = []
+        self._open: Figures | None = None  # delivered, but Spark has not spoken yet
+        self._lock = threading.Lock()
+
+    def delivered(self, batch: int, reports: Sequence[Mapping[str, Any]], seconds: float) -> None:
+        """A micro-batch has been delivered, which took so many seconds."""
+        found = figures(batch, reports, seconds, self.mirror, self.cores)
+        with self._lock:
+            before, self._open = self._open, found
+        if before is not None:  # Spark's word was lost
+            self._close(before)
+
+    def heard(self, said: Mapping[str, Any]) -> None:
+        """Spark has told of a micro-batch: its StreamingQueryProgress."""
+        with self._lock:
+            found = self._open
+            if found is None or found.batch != said["batchId"]:
+                return
+            self._open = None
+        self._close(completed(found, said))
+
+    def _close(self, found: Figures) -> None:
+        self.latest = found
+        self.totals.add(found)
+        for listener in list(self.listeners):
+            try:
+                listener(found)
+            except Exception:  # whoever watches must not stop what is watched
+                logging.getLogger("eddyline").exception("A listener failed.")
+
+
+def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mirror: Mirror, cores: int) -> Figures:
+    """What the reports of all buckets tell of a micro-batch; `seconds` is what its delivery took."""
+    packed = [p for r in reports for p in r["packed"]]
+    split = Split(
+        pack=spread((p["seconds"] for p in packed), cores),
+        process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
+        state=spread((r["restore_seconds"] + r["state_seconds"] for r in reports), cores),
+        sink=seconds,
+    )
+    return Figures(
+        batch=batch,
+        ended=time.time(),
+        version=min(r["version"] for r in reports),
+        families=_families(mirror, reports, packed),
+        streams=_streams(mirror, reports[0]["clocks"], packed),
+        split=split,
+        state_bytes=sum(r["state_bytes"] for r in reports),
+        cache_hits=sum(r["cache"] == "hit" for r in reports),
+        cache_misses=sum(r["cache"] == "miss" for r in reports),
+        first_bad=next((p["first_bad"] for p in packed if p["first_bad"]), ""),
+    )
+
+
+def completed(found: Figures, said: Mapping[str, Any]) -> Figures:
+    """The figures with what Spark says of the same micro-batch."""
+    rest = said["durationMs"]["triggerExecution"] / 1000 - found.split.total
+    return replace(found, split=replace(found.split, spark=max(0.0, rest)), backlog=backlog(said))
+
+
+def spread(seconds: Iterable[float], cores: int) -> float:
+    """The least wall time in which so many cores can do tasks of these lengths."""
+    tasks = list(seconds)
+    return max(sum(tasks) / max(1, cores), max(tasks, default=0.0))
+
+
+def backlog(said: Mapping[str, Any]) -> int | None:
+    """Rows that sources have beyond the micro-batch; None if no source tells it by offsets of partitions."""
+    found = None
+    for source in said.get("sources", ()):
+        end, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(end, dict) or not isinstance(latest, dict):
+            continue
+        for topic, partitions in latest.items():
+            read = end.get(topic)
+            if isinstance(partitions, dict) and isinstance(read, dict):
+                found = (found or 0) + sum(max(0, at - read.get(n, at)) for n, at in partitions.items())
+    return found
+
+
+def _families(
+    mirror: Mirror, reports: Sequence[Mapping[str, Any]], packed: Sequence[Mapping[str, Any]]
+) -> dict[str, OfFamily]:
+    changes = _sum_by_number(r["matches"] for r in (*reports, *packed))
+    state = _sum_by_number(r["state_rows"] for r in reports)
+    with mirror.guard:
+        out = {number: len(queries) for number, queries in mirror.quarantined.items()}
+        standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in mirror.registry}
+    return {
+        name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
+        for n, (name, queries) in standing.items()
+    }
+
+
+def _sum_by_number(counts: Iterable[Mapping[Any, int]]) -> dict[int, int]:
+    """Counts by the number of a family, which JSON has made text."""
+    found: dict[int, int] = {}
+    for given in counts:
+        for number, count in given.items():
+            found[int(number)] = found.get(int(number), 0) + count
+    return found
+
+
+def _streams(
+    mirror: Mirror, clocks: Mapping[str, Mapping[str, int]], packed: Sequence[Mapping[str, Any]]
+) -> dict[str, OfStream]:
+    found: dict[str, OfStream] = {}
+    with mirror.guard:
+        for stream in mirror.catalog.streams:
+            clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
+            watermark = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
+            found[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)
+    for p in packed:
+        name = p["relation"].lower()
+        if name:
+            before = found.get(name, OfStream())
+            sums = {n: getattr(before, n) + p[n] for n in ("rows", "late", "bad")}
+            found[name] = replace(before, **sums)
+    return found
