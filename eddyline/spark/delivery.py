@@ -8,7 +8,6 @@ what is sent elsewhere carries (batch, position), so that repeats can be told.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +19,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import CatalogError, StateError
+from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, place_of
-from eddyline.spark.settings import Settings
-from eddyline.sql.catalog import Sink
+from eddyline.spark.settings import Settings, write_whole
+from eddyline.sql.catalog import Sink, Stream, Table
 
 Consumer = Callable[[DataFrame, int], None]
 Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the buckets' reports, seconds of delivery
@@ -38,6 +38,7 @@ class Delivery:
         self.settings = settings
         self.mirror = mirror
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
+        self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self._needed: dict[int, int] = {}  # by bucket: the catalog version of its snapshot
 
@@ -65,6 +66,8 @@ class Delivery:
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")
+        if self.settings.on_bad_rows == "set apart":
+            report_bad_files(self.settings, self.relations, batch)
         for sink in self.mirror.catalog.sinks:
             self._deliver(sink, [s for s in staged if s.sink == sink.name], batch)
         self._write_clocks(batch, reports[0]["clocks"])
@@ -117,14 +120,3 @@ def show(sink: Sink, folder: str, rows: pa.Table, batch: int) -> None:
     print(rows.slice(0, SHOWN).to_pandas().to_string(index=False))
     if rows.num_rows > SHOWN:
         print(f"… and {rows.num_rows - SHOWN} more")
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}")
-    with beside.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(beside, file)

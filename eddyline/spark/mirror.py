@@ -40,6 +40,7 @@ from eddyline.spark.commits import (
 )
 from eddyline.spark.replica import function_of
 from eddyline.spark.routes import cell_width
+from eddyline.spark.settings import has_sources
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
@@ -106,6 +107,12 @@ class Mirror(Connection):
     # what statements do here
 
     def define(self, thing: Stream | Table | View | Sink) -> None:
+        has_source = isinstance(thing, Stream) or (isinstance(thing, Table) and thing.external is not None)
+        if has_source and has_sources(self.log.path.parent.parent):
+            raise CatalogError(
+                f"{thing.name!r} comes too late: Spark fixes the sources of a checkpoint when it first starts.",
+                hint="Declare it in the script of a new checkpoint.",
+            )
         super().define(thing)
         self._journal.append(Define(thing.sql))
 

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
+from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
@@ -75,13 +76,21 @@ class Stager:
                 folder = "" if len(sink.targets) == 1 else name
                 self._write(sink.name, place_of(sink, self.settings), folder, rows, sink.external.format.lower())
 
-    def set_apart(self, stream: Stream, columns: Sequence[pa.Array], numbers: Ints, reason: str) -> None:
-        """Writes rows of a stream that were not processed to the dead-letter table."""
-        rows = pa.table([_in_utc(c) for c in columns], names=[f.name for f in stream.fields])
-        rows = rows.append_column("reason", pa.repeat(reason, len(numbers)))
-        rows = rows.append_column("batch", pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)))
-        rows = rows.append_column("position", pa.array(self.writer * PER_WRITER + numbers))
-        self._write(DEAD_LETTER, self.settings.own / "dead_letter", stream.name.lower(), rows)
+    def set_apart(self, found: Checked, numbers: Ints) -> None:
+        """Writes the bad rows of a stream or table to its dead-letter table, with the reason and the place."""
+        where = pa.array(np.nonzero(found.bad)[0])
+        first = [] if isinstance(found.relation, Stream) else ["op"]
+        names = [*first, *(f.name for f in found.relation.fields)]
+        beside = {"reason": found.reasons, "text": found.malformed, "place": found.place}
+        position = pa.array(self.writer * PER_WRITER + numbers)
+        columns = [
+            *found.columns,
+            *beside.values(),
+            pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)),
+            position,
+        ]
+        rows = pa.table([_in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
+        self._write(DEAD_LETTER, self.settings.own / "dead_letter", found.relation.name.lower(), rows)
 
     def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
         """None: the sink takes the whole family; a name: it takes that query of the family."""
@@ -120,15 +129,21 @@ def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, p
 
 def own_names(family: Family) -> list[str]:
     """The family's columns by names that are not taken yet: a second `ts` is `ts_2`."""
-    taken, names = {h.lower() for h in HEAD}, []
-    for f in family.fields:
-        name, n = f.name, 1
+    return unique([*HEAD, *(f.name for f in family.fields)])[len(HEAD) :]
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Names as they are, but numbered where one has been taken before."""
+    taken: set[str] = set()
+    found = []
+    for wanted in names:
+        name, n = wanted, 1
         while name.lower() in taken:
             n += 1
-            name = f"{f.name}_{n}"
+            name = f"{wanted}_{n}"
         taken.add(name.lower())
-        names.append(name)
-    return names
+        found.append(name)
+    return found
 
 
 def _in_utc(column: pa.Array | pa.ChunkedArray) -> Any:

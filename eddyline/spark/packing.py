@@ -11,26 +11,26 @@ source partition. Partitions of one micro-batch have no order among them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from eddyline import types as t
 from eddyline.errors import DataError
 from eddyline.local.clocks import StreamClock
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.spark import blocks
+from eddyline.spark.checking import Checked, checked, first_problem
 from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily
 from eddyline.spark.guard import watched
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
 from eddyline.spark.settings import Moment, Settings
-from eddyline.sql.catalog import Stream
+from eddyline.sql.catalog import Stream, Table
 from eddyline.sql.columns import as_type
 from eddyline.state.delta import MIN, Ints, micros
 
@@ -83,10 +83,7 @@ class Packer:
     def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         stream = self.replica.catalog.streams[partition.relation]
         key = stream.name.lower()
-        columns = [as_type(rows.column(i), f.type) for i, f in enumerate(stream.fields)]
-        numbers = np.arange(partition.rows, partition.rows + rows.num_rows)
-        partition.rows += rows.num_rows
-        columns, numbers = self._without_bad(stream, columns, numbers, partition)
+        columns, numbers = self._good_rows(stream, rows, partition)
         columns, ts = self._without_late(stream, columns, numbers, partition)
         delta = arrived(columns, ts, partition.count)
         for number, running in self.running.items():
@@ -104,12 +101,10 @@ class Packer:
     def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Changes of a table: every bucket gets them all."""
         table = self.replica.catalog.tables[partition.relation]
-        op = rows.column(0)
-        columns = [as_type(rows.column(i + 1), f.type) for i, f in enumerate(table.fields)]
-        packed = pa.table([op, *columns], names=["op", *(f"c{i}" for i in range(len(columns)))])
+        columns, numbers = self._good_rows(table, rows, partition)
+        packed = pa.table(columns, names=["op", *(f"c{i}" for i in range(len(table.fields)))])
         header = {"kind": "table", "table": table.name.lower()}
-        partition.rows += rows.num_rows
-        partition.count += rows.num_rows
+        partition.count += len(numbers)
         return [(b, p) for p in blocks.encode_parts(header, packed) for b in range(self.settings.buckets)]
 
     def close(self, partition: Partition) -> list[Sent]:
@@ -135,24 +130,26 @@ class Packer:
                         queries.clear_away()
         self.routes.refresh()
 
-    def _without_bad(
-        self, stream: Stream, columns: Sequence[pa.Array], numbers: Ints, partition: Partition
-    ) -> tuple[list[pa.Array], Ints]:
-        """Sets rows without an event time apart, or stops the run, as was chosen."""
-        time_column = columns[stream.time]
-        if not time_column.null_count:
-            return list(columns), numbers
-        missing = time_column.is_null().to_numpy(zero_copy_only=False)
-        row = int(numbers[np.nonzero(missing)[0][0]])
-        name = stream.fields[stream.time].name
-        where = f"Row {row} of source partition {partition.number} of stream {stream.name!r}"
-        why = f"{where} has no event time ({name!r} is NULL)."
+    def _good_rows(self, relation: Stream | Table, rows: pa.Table, partition: Partition) -> tuple[list[pa.Array], Ints]:
+        """The declared columns and the numbers of the rows that can be processed.
+
+        Others are set apart, or stop the run, as was chosen.
+        """
+        types = [*([] if isinstance(relation, Stream) else [t.STRING]), *(f.type for f in relation.fields)]
+        columns = [as_type(rows.column(i), type_) for i, type_ in enumerate(types)]
+        malformed, place = (as_type(rows.column(len(types) + i), t.STRING) for i in range(2))
+        start, partition.rows = partition.rows, partition.rows + rows.num_rows
+        numbers = np.arange(start, partition.rows)
+        found = checked(relation, columns, malformed, place)
+        if not found.bad.any():
+            return columns, numbers
+        problem = first_problem(found, partition.number, start)
         if self.settings.on_bad_rows == "stop":
-            raise DataError(why, hint="Mend the source, or run with on_bad_rows = 'set apart'.")
-        partition.bad += int(missing.sum())
-        partition.first_bad = partition.first_bad or why
-        partition.stager.set_apart(stream, _take(columns, missing), numbers[missing], "no event time")
-        return _take(columns, ~missing), numbers[~missing]
+            raise DataError(problem, hint="Mend the source, or run with on_bad_rows = 'set apart'.")
+        partition.bad += int(found.bad.sum())
+        partition.first_bad = partition.first_bad or problem
+        partition.stager.set_apart(found, numbers)
+        return found.taken(~found.bad), numbers[~found.bad]
 
     def _without_late(
         self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
@@ -166,9 +163,7 @@ class Packer:
         if not late.any():
             return columns, ts
         partition.late += int(late.sum())
-        partition.stager.set_apart(stream, _take(columns, late), numbers[late], "late")
-        return _take(columns, ~late), ts[~late]
-
-
-def _take(columns: Sequence[pa.Array], mask: Any) -> list[pa.Array]:
-    return [pc.filter(c, pa.array(mask)) for c in columns]
+        nothing = pa.nulls(len(ts), pa.string())
+        found = Checked(stream, columns, nothing, nothing, late, pa.repeat("late", len(ts)))
+        partition.stager.set_apart(found, numbers)
+        return found.taken(~late), ts[~late]

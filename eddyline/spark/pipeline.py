@@ -24,9 +24,10 @@ from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
 from eddyline.spark.run import Run
-from eddyline.spark.settings import Settings
+from eddyline.spark.settings import Settings, fix_sources
 from eddyline.spark.sources import source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
+from eddyline.sql.catalog import Stream
 
 CONF = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -132,7 +133,7 @@ class Pipeline:
         if not self._listening:
             self.spark.streams.addListener(ProgressListener(self.progress))
             self._listening = True
-        for key, value in (CONF | {"spark.sql.shuffle.partitions": str(self.settings.buckets)}).items():
+        for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
@@ -142,15 +143,25 @@ class Pipeline:
             writer = writer.trigger(processingTime=trigger)
         return Run(writer.start(), self.progress)
 
+    def _own_conf(self) -> dict[str, str]:
+        skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
+        return {
+            "spark.sql.shuffle.partitions": str(self.settings.buckets),
+            "spark.sql.files.ignoreCorruptFiles": skip,  # they are reported: see `bad_files`
+        }
+
     def _plan(self) -> DataFrame:
         keys = bucket_keys(self.settings.buckets)
         self.spark.dataSource.register(control.ControlSource)
         reader = self.spark.readStream.format(control.NAME).option("path", str(self.settings.log().path))
         frames = [("", reader.option("tick", str(self._tick())).load())]
+        self.delivery.relations = [None]
         for relation in [*self.mirror.catalog.tables, *self.mirror.catalog.streams]:
             key = relation.name.lower()
-            if relation.external is not None or key in self.sources or relation in self.mirror.catalog.streams:
+            if relation.external is not None or key in self.sources or isinstance(relation, Stream):
                 frames.append((key, source(self.spark, relation, self.sources.get(key))))
+                self.delivery.relations.append(relation)
+        fix_sources(self.settings, [name for name, _ in frames])
         packed = [f.mapInArrow(pack(self.settings, keys, i, name), PACKED) for i, (name, f) in enumerate(frames)]
         together = reduce(DataFrame.unionAll, packed)
         process = Process(self.settings, keys)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from eddyline.errors import StateError
 
 if TYPE_CHECKING:
     from eddyline.spark.commits import CommitLog
@@ -38,6 +43,45 @@ class Settings:
 
     def sink_path(self, path: str) -> Path:
         return Path(self.base) / path.removeprefix("file://")
+
+
+def pipeline_file(checkpoint: Path) -> Path:
+    """What was fixed by the first run of a checkpoint."""
+    return checkpoint / "eddyline" / "pipeline.json"
+
+
+def fix_sources(settings: Settings, names: Sequence[str]) -> None:
+    """Spark's plan has its sources for good: they are those of the first start."""
+    file = pipeline_file(Path(settings.checkpoint))
+    saved = json.loads(file.read_text())
+    known = saved.setdefault("sources", list(names))
+    if known != list(names):
+        raise StateError(
+            f"The checkpoint {settings.checkpoint!r} has the sources {_listed(known)}, not {_listed(names)}.",
+            hint="Declare the same streams and tables in the same order, or begin another checkpoint.",
+        )
+    write_whole(file, json.dumps(saved))
+
+
+def has_sources(checkpoint: Path) -> bool:
+    """Whether the sources of a checkpoint are fixed already."""
+    file = pipeline_file(checkpoint)
+    return file.exists() and "sources" in json.loads(file.read_text())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(n for n in names if n) or "none"
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Writes a file that is there whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}")
+    with beside.open("w") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(beside, file)
 
 
 @dataclass(frozen=True)

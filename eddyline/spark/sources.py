@@ -1,12 +1,15 @@
-"""Sources: a stream or table `USING` a Spark format as a streaming DataFrame of its declared columns, in order."""
+"""Sources: a stream or table `USING` a Spark format as a streaming DataFrame of its declared columns, in order.
+
+Two columns come after them: the text of a row that could not be read, and where it is; both NULL for a good row. What
+becomes of bad rows is decided where rows are packed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eddyline import types as t
@@ -14,44 +17,58 @@ from eddyline.errors import CatalogError, did_you_mean
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
-FILES = ("parquet", "json", "csv", "orc", "avro", "text", "xml")  # these are told their schema
+TEXT_FILES = ("json", "csv", "xml")  # formats that give the text of a row they cannot read
+FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are told their schema
+MALFORMED, PLACE = "_malformed", "_place"
 OP = "op"  # the column of a table's changelog that says what happened to the row
 
 
 def fields_of(relation: Stream | Table) -> list[Field]:
     """The columns a source must give: those declared, and for a table the operation before them."""
-    first = [Field(op_column(relation), t.STRING)] if isinstance(relation, Table) else []
-    return [*first, *relation.fields]
-
-
-def op_column(table: Table) -> str:
-    return OP if table.external is None else table.external.options.get("op", OP)
+    if isinstance(relation, Stream):
+        return list(relation.fields)
+    op = OP if relation.external is None else relation.external.options.get("op", OP)
+    return [Field(op, t.STRING), *relation.fields]
 
 
 def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | None) -> DataFrame:
     """The rows of a stream, or the changes of a table, from its declared source or from a DataFrame given for it."""
     fields = fields_of(relation)
-    frame = given if given is not None else _declared(spark, relation, fields)
-    return _columns(frame, relation, fields)
-
-
-def _declared(spark: SparkSession, relation: Stream | Table, fields: Sequence[Field]) -> DataFrame:
-    kind = "stream" if isinstance(relation, Stream) else "table"
+    if given is not None:
+        return _converted(given, relation, fields, F.lit(None))
     if relation.external is None:
+        kind = "stream" if isinstance(relation, Stream) else "table"
         raise CatalogError(
             f"The {kind} {relation.name!r} has no source.",
             hint=f"Declare one (USING parquet OPTIONS (path '…')), or pass sources={{{relation.name!r}: DataFrame}}.",
         )
-    format_ = relation.external.format.lower()
     options = {k: v for k, v in relation.external.options.items() if k != "op"}
-    schema = ", ".join(f"`{f.name}` {_spark_type(f.type)}" for f in fields)
-    if format_ == "kafka":
-        return _kafka(spark, options, fields, schema)
-    reader = spark.readStream.format(relation.external.format).options(**options)
-    return (reader.schema(schema) if format_ in FILES else reader).load()
+    match relation.external.format.lower():
+        case "kafka":
+            return _kafka(spark, relation, options, fields)
+        case format_ if format_ in FILES:
+            return _files(spark, relation, format_, options, fields)
+        case _:
+            frame = spark.readStream.format(relation.external.format).options(**options).load()
+            return _converted(frame, relation, fields, F.lit(None))
 
 
-def _kafka(spark: SparkSession, options: dict[str, str], fields: Sequence[Field], schema: str) -> DataFrame:
+def _files(
+    spark: SparkSession, relation: Stream | Table, format_: str, options: dict[str, str], fields: Sequence[Field]
+) -> DataFrame:
+    schema = _schema(fields)
+    if format_ in TEXT_FILES:
+        schema += f", `{MALFORMED}` STRING"
+        options = {"columnNameOfCorruptRecord": MALFORMED, **options}
+    frame = spark.readStream.format(format_).options(**options).schema(schema).load()
+    malformed = F.col(MALFORMED) if format_ in TEXT_FILES else F.lit(None).cast("string")
+    where = F.when(_is_bad(relation, malformed), F.col("_metadata.file_path"))
+    return frame.select(*(F.col(f"`{f.name}`") for f in fields), malformed.alias(MALFORMED), where.alias(PLACE))
+
+
+def _kafka(
+    spark: SparkSession, relation: Stream | Table, options: dict[str, str], fields: Sequence[Field]
+) -> DataFrame:
     """Messages as rows: their own columns if these are what is declared, else the fields of their JSON values."""
     from eddyline.spark.kafka import FORMAT, KafkaSource, kafka_available
 
@@ -59,23 +76,46 @@ def _kafka(spark: SparkSession, options: dict[str, str], fields: Sequence[Field]
     if not native:
         spark.dataSource.register(KafkaSource)
     frame = spark.readStream.format("kafka" if native else FORMAT).options(**options).load()
+    where = F.concat_ws(" ", F.col("topic"), F.col("partition"), F.lit("offset"), F.col("offset"))
     if {f.name.lower() for f in fields} <= {c.lower() for c in frame.columns}:
-        return frame
-    parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "PERMISSIVE"})
-    return frame.select(parsed.alias("row")).select("row.*")
+        return _converted(frame, relation, fields, where)
+    schema = f"{_schema(fields)}, `{MALFORMED}` STRING"
+    parsed = F.from_json(F.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": MALFORMED})
+    rows = frame.select(parsed.alias("row"), where.alias(PLACE)).select("row.*", PLACE)
+    place = F.when(_is_bad(relation, F.col(MALFORMED)), F.col(PLACE))
+    return rows.select(*(F.col(f"`{f.name}`") for f in fields), MALFORMED, place.alias(PLACE))
 
 
-def _columns(frame: DataFrame, relation: Stream | Table, fields: Sequence[Field]) -> DataFrame:
+def _converted(frame: DataFrame, relation: Stream | Table, fields: Sequence[Field], where: Column) -> DataFrame:
+    """Columns by name, in the declared types; a value that has none there makes its row malformed."""
     have = {c.lower(): c for c in frame.columns}
     for f in fields:
         if f.name.lower() not in have:
             hint = did_you_mean(f.name, frame.columns)
             raise CatalogError(f"The source of {relation.name!r} has no column {f.name!r}.", hint=hint)
-    return frame.select(*(_cast(F.col(f"`{have[f.name.lower()]}`"), f).alias(f.name) for f in fields))
+    columns, reasons = [], []
+    for f in fields:
+        given = F.col(f"`{have[f.name.lower()]}`")
+        column = given.try_cast(_spark_type(f.type))
+        columns.append(column.alias(f.name))
+        text = F.concat(F.lit(f"{f.name} = "), given.cast("string"))
+        reasons.append(F.when(given.isNotNull() & column.isNull(), text))
+    malformed = F.nullif(F.concat_ws(", ", *reasons), F.lit(""))
+    bad = malformed.isNotNull() | _lacks_time(relation, columns)
+    place = F.when(bad, where).cast("string")
+    return frame.select(*columns, malformed.alias(MALFORMED), place.alias(PLACE))
 
 
-def _cast(column: Any, f: Field) -> Any:
-    return column.cast(_spark_type(f.type))
+def _is_bad(relation: Stream | Table, malformed: Column) -> Column:
+    return malformed.isNotNull() | _lacks_time(relation, [F.col(f"`{f.name}`") for f in relation.fields])
+
+
+def _lacks_time(relation: Stream | Table, columns: Sequence[Column]) -> Column:
+    return columns[relation.time].isNull() if isinstance(relation, Stream) else F.lit(False)
+
+
+def _schema(fields: Sequence[Field]) -> str:
+    return ", ".join(f"`{f.name}` {_spark_type(f.type)}" for f in fields)
 
 
 def _spark_type(type_: pa.DataType) -> str:
