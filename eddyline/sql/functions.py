@@ -12,7 +12,8 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     same            eq that is never NULL: NULL is the same as NULL
     and or not      three-valued
     is_null         never NULL
-    like            pattern with % and _ and escape character backslash, the whole string, case-sensitive
+    like            pattern with % and _ and escape character backslash, the whole string, case-sensitive; a constant
+                    pattern with another escape character (ESCAPE '!') is written anew when it is bound
     in              first argument against the others: true if equal to one, else NULL if any is NULL, else false
     case            condition, value, condition, value, ..., otherwise: the first value whose condition is true
     coalesce        the first that is not NULL
@@ -21,8 +22,8 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     floor ceil      DOUBLE to BIGINT; NULL if out of range or not a number
     round           DOUBLE (half away from zero) to DOUBLE, with a constant number of digits
     sqrt            DOUBLE; NaN below zero
-    cast            to the type of the call; NULL where the value has no such form, as Spark's TRY_CAST; DOUBLE to
-                    integer drops the fraction. Text is read and printed as Spark does it (pinned in
+    cast            to the type of the call; NULL where the value has no such form, as Spark's TRY_CAST (a CAST of such
+                    a constant is refused); DOUBLE to integer drops the fraction. Text is read and printed as Spark does it (pinned in
                     `tests/sql/test_casts.py`), with ASCII spaces and control characters around it ignored:
                     BOOLEAN     t true y yes 1, f false n no 0, in any case
                     integers    a sign and ASCII digits, in range; no fraction, exponent or underscore
