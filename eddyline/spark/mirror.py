@@ -69,7 +69,7 @@ class Mirror(Connection):
 
     def run_script(self, sql: str) -> None:
         """The statements of a pipeline's script that this log has not seen yet."""
-        with self._commit():
+        with self.commit():
             for statement in parse(sql):
                 digest = blocks.digest(statement.text.strip().encode())
                 if digest not in self.done:
@@ -78,21 +78,21 @@ class Mirror(Connection):
                     self.done.add(digest)
 
     def execute(self, sql: str) -> Any:
-        with self._commit():
+        with self.commit():
             return super().execute(sql)
 
     def register(self, family: str, table: Any) -> Changes:
-        with self._commit():
+        with self.commit():
             return super().register(family, table)
 
     def drop(self, family: str, names: Sequence[str]) -> None:
-        with self._commit():
+        with self.commit():
             super().drop(family, names)
 
     def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
         from pyspark import cloudpickle
 
-        with self._commit():
+        with self.commit():
             super().function(name, body, takes, gives)
             pickled: bytes = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]
             action = self._functions[name.lower()] = DefineFunction(name, tuple(takes), gives, pickled)
@@ -156,7 +156,7 @@ class Mirror(Connection):
 
     def quarantine(self, family: int, ids: Sequence[int], error: str) -> None:
         """Takes queries out that went wrong, if they are still there."""
-        with self._commit():
+        with self.commit():
             found = self.registry.get(family)
             if found is None:
                 return
@@ -172,7 +172,7 @@ class Mirror(Connection):
 
     def resume(self, name: str) -> int:
         """Lets a query, or all queries of a family, begin anew after quarantine; returns how many."""
-        with self._commit():
+        with self.commit():
             family = self.registry.find(name)
             if family is None:
                 family, query = self.query(name)
@@ -197,7 +197,7 @@ class Mirror(Connection):
     # the log
 
     @contextmanager
-    def _commit(self) -> Iterator[None]:
+    def commit(self) -> Iterator[None]:
         """Brings the mirror up to date, and writes what is done inside as one commit; also if it ends in an error."""
         with self.guard:
             if self._open:  # inside of another
