@@ -251,13 +251,13 @@ class Bucket:
     # state
 
     def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        """Small things as JSON would have them, and the rest as tables."""
+        """Small things as JSON would have them, and the rest as tables; neither changes with the bucket afterwards."""
         meta = {
             "version": self.replica.version,
             "arrivals": self.arrivals,
-            "clocks": {s: vars(c) for s, c in self.clocks.items()},
-            "heard": self.heard,
-            "since": {str(f): runs for f, runs in self.since.items()},
+            "clocks": {s: dict(vars(c)) for s, c in self.clocks.items()},
+            "heard": dict(self.heard),
+            "since": {str(f): list(runs) for f, runs in self.since.items()},
             "broken": {str(n): error for n, error in self.broken.items()},
             "families": {str(n): [r.clock, r.changes] for n, r in self.running.items()},
         }
@@ -278,6 +278,14 @@ class Bucket:
         for table in self.replica.catalog.tables:
             rows = self.tables[table.name.lower()] = TableRows(table)
             rows.columns = [c.combine_chunks() for c in tables[f"table.{table.name.lower()}"].columns]
+        self.renew(meta, tables)
+
+    def renew(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Lets the families go on from what was saved, in whatever form they held it before.
+
+        A bucket that went on from its own form would give the same rows as one that was brought back, but in another
+        order, and the positions of rows would not be the same in a replay.
+        """
         for number, (clock, changes) in meta["families"].items():
             family = self.replica.families[int(number)]
             if family.queries.crowded:

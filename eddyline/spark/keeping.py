@@ -115,6 +115,7 @@ class Keeper:
 
     def _snapshot(self, head: Head, put: dict[str, bytes]) -> None:
         head.meta, tables = self.bucket.save()
+        self.bucket.renew(head.meta, tables)
         contents = {name: blocks.encode({}, table) for name, table in tables.items()}
         head.parts = {name: self._write(content, put) for name, content in contents.items()}
         head.snapshot_bytes = sum(len(c) for c in contents.values())
