@@ -23,8 +23,9 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     round           DOUBLE (half away from zero) to DOUBLE, with a constant number of digits
     sqrt            DOUBLE; NaN below zero
     cast            to the type of the call; NULL where the value has no such form, as Spark's TRY_CAST (a CAST of such
-                    a constant is refused); DOUBLE to integer drops the fraction. Text is read and printed as Spark does it (pinned in
-                    `tests/sql/test_casts.py`), with ASCII spaces and control characters around it ignored:
+                    a constant is refused); DOUBLE to integer drops the fraction. Text is read and printed as Spark
+                    does it (pinned in `tests/sql/test_casts.py`), with ASCII spaces and control characters around it
+                    ignored:
                     BOOLEAN     t true y yes 1, f false n no 0, in any case
                     integers    a sign and ASCII digits, in range; no fraction, exponent or underscore
                     DOUBLE      also with fraction, exponent and a d or f at the end; [+-]inf[inity] and nan in any
