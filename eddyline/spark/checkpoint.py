@@ -10,6 +10,7 @@ from typing import Literal
 from eddyline.errors import StateError
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.settings import pipeline_file, write_whole
 
 FORMAT = 1
 
@@ -26,7 +27,7 @@ def folder_of(checkpoint: str | Path) -> Path:
 
 def fixed(folder: Path) -> Fixed | None:
     """What was fixed when the checkpoint was begun; None if it is yet to begin."""
-    file = _file(folder)
+    file = pipeline_file(folder)
     if not file.exists():
         if (folder / "offsets").exists():
             raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
@@ -44,9 +45,7 @@ def fixed(folder: Path) -> Fixed | None:
 
 
 def begin(folder: Path, new: Fixed) -> None:
-    file = _file(folder)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"format": FORMAT} | asdict(new)))
+    write_whole(pipeline_file(folder), json.dumps({"format": FORMAT} | asdict(new)))
 
 
 def mirror_of(checkpoint: str | Path) -> Mirror:
@@ -58,7 +57,3 @@ def mirror_of(checkpoint: str | Path) -> Mirror:
     mirror = Mirror(CommitLog(folder / "eddyline" / "catalog"))
     mirror.catch_up()
     return mirror
-
-
-def _file(folder: Path) -> Path:
-    return folder / "eddyline" / "pipeline.json"

@@ -1,47 +1,75 @@
 """What ended a run, in Eddyline's words: an error of ours out of the account that Spark gives of it.
 
 An error that is raised in a Python worker, a resident process or the driver's delivery reaches the user inside of
-Spark's own, after the traces of two languages. Here it is found again by its name.
+Spark's own, after the traces of two languages. Here it is found again by its name. Other errors are told in one
+sentence. Spark's account stays the cause (`__cause__`) of what is told.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
 
 from eddyline import errors
 from eddyline.errors import Error, StateError
 
 _KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Error)}
-_NAMED = re.compile(rf"^(?:Caused by: .*?)?eddyline\.(?:\w+\.)*({'|'.join(_KINDS)}): ", re.MULTILINE)
-_END = re.compile(r"\n\s*\n|\n\s+at [\w.$]+\(|\n\s*Traceback |\nJVM stacktrace|\n=== ")
-_BUG = "Eddyline has failed, not your query: `--verbose` shows where. What was delivered so far is whole."
-_MORE = "`--verbose` shows all that Spark says."
+_OURS = re.compile(r"^eddyline\.(?:\w+\.)+(\w+): ", re.MULTILINE)
+_END = re.compile(r"\n\s*\n|\n\s+at [\w.$]+\(|\n\s*SQLSTATE: |\n=== |\nJVM stacktrace")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ([^\n]*)")
+_WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF")
+_BUG = "This is a fault of Eddyline's: --verbose shows where. What was delivered so far is whole."
+_MORE = "--verbose shows all that Spark says."
 
 
-def told(account: str) -> Error:
-    """The error of ours inside of an account, or what Spark says in one sentence."""
-    found = list(_NAMED.finditer(account))
-    if found:
-        text = account[found[-1].end() :]
-        end = _END.search(text)
-        return _ours(_KINDS[found[-1][1]], text[: end.start()] if end else text)
-    return _sparks(account)
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Turns an error of Spark's into one of ours."""
+    try:
+        yield
+    except PySparkException as e:
+        raise told(e) from e
 
 
-def _ours(kind: type[Error], text: str) -> Error:
-    """`text` is the message, then the lines of place and hint."""
+def told(failure: Exception) -> Error:
+    found = told_of(str(failure))
+    found.__cause__ = failure
+    return found
+
+
+def told_of(account: str) -> Error:
+    """The innermost error of ours in an account; else the innermost condition of Spark's, or error of Python's."""
+    ours = list(_OURS.finditer(account))
+    if ours:
+        return _ours(ours[-1][1], _until_end(account[ours[-1].end() :]))
+    conditions = [text for name, text in _CONDITION.findall(account) if name not in _WRAPPERS]
+    if conditions:
+        return StateError(f"Spark: {re.sub(r' SQLSTATE: .*', '', conditions[-1])}", hint=_MORE)
+    _, trace, last = account.rpartition("Traceback (most recent call last):\n")
+    first = next((line for line in account.splitlines() if line.strip()), "It gave no reason.")
+    return StateError(_raised(last) if trace else f"Spark: {first}", hint=_MORE)
+
+
+def _ours(name: str, text: str) -> Error:
+    """`text` is the message, then the lines of place and hint; a resident's error has its kind before it."""
     inner, colon, rest = text.partition(": ")
-    if colon and inner in _KINDS:  # a resident's error, told by the worker that had called it
-        return _ours(_KINDS[inner], rest)
     if colon and rest.startswith("Traceback "):
-        return StateError(f"{rest.strip().splitlines()[-1]}.", hint=_BUG)
+        return StateError(_raised(rest), hint=_BUG)
+    if colon and inner.isidentifier() and inner.endswith("Error"):
+        return _ours(inner, rest)
     message, _, more = text.rstrip().partition("\n")
-    return kind(message, hint=more.strip() or None)
+    return _KINDS.get(name, StateError)(message, hint=more.strip() or None)
 
 
-def _sparks(account: str) -> Error:
-    """The innermost condition that Spark names, such as `[PATH_NOT_FOUND] Path does not exist: …`."""
-    named = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", account)
-    telling = [n for n in named if not n.startswith(("[STREAM_FAILED]", "[FAILED_EXECUTE_UDF]"))]
-    first = next((line for line in account.splitlines() if line.strip()), "unknown")
-    return StateError(f"Spark: {(telling or [first])[-1]}", hint=_MORE)
+def _raised(trace: str) -> str:
+    """The line of a trace that says what was raised: the first that is not indented after those that are."""
+    lines = [line for line in _until_end(trace).splitlines()[1:] if line.strip() and not line.startswith(" ")]
+    return lines[0] if lines else trace.strip().splitlines()[-1]
+
+
+def _until_end(text: str) -> str:
+    end = _END.search(text)
+    return text[: end.start()] if end else text

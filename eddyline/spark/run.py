@@ -82,7 +82,7 @@ class Run:
     def error(self) -> Error | None:
         """Why the run has failed, as Eddyline says it, where `exception` has Spark's account; None if it has not."""
         found = self.exception()
-        return None if found is None else told(str(found))
+        return None if found is None else told(found)
 
     def figures(self) -> Figures | None:
         """Of the last micro-batch of which Spark has told; None before the first."""
