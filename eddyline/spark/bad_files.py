@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from eddyline.spark.outputs import unique
+from eddyline.spark.outputs import in_utc, unique
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Stream, Table
 
@@ -92,7 +92,9 @@ def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[tuple[str
     reasons = pa.repeat("unreadable file", n)
     columns = [*nothing, reasons, pa.array([w for _, w in bad]), pa.array([f for f, _ in bad])]
     columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
-    table = pa.table(columns, names=unique([*names, "reason", "text", "place", "batch", "position"]))
+    table = pa.table(
+        [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])
+    )
     folder = settings.own / "dead_letter" / relation.name.lower()
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / f"part-{batch:09}-files.parquet")

@@ -89,7 +89,7 @@ class Stager:
             pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)),
             position,
         ]
-        rows = pa.table([_in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
+        rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
         self._write(DEAD_LETTER, self.settings.own / "dead_letter", found.relation.name.lower(), rows)
 
     def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
@@ -124,7 +124,7 @@ def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, p
     names = queries.name_of(query_of(delta))
     op, ts, exp, *own = found.columns
     head = [names, op, ts, exp, pa.repeat(pa.scalar(batch, pa.int64()), len(names)), pa.array(position, pa.int64())]
-    return pa.table([_in_utc(c) for c in (*head, *own)], names=[*HEAD, *own_names(family)])
+    return pa.table([in_utc(c) for c in (*head, *own)], names=[*HEAD, *own_names(family)])
 
 
 def own_names(family: Family) -> list[str]:
@@ -146,7 +146,7 @@ def unique(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
+def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
     """Times are moments for whoever reads them, whatever the zone of their session."""
     return column.cast(pa.timestamp("us", "UTC")) if column.type == pa.timestamp("us") else column
 

@@ -1,0 +1,113 @@
+"""Rows and files that cannot be read are set apart with their place, or stop the run; the rest is not lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from tests.spark.pipelines import Small
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+STREAM = """
+CREATE STREAM t (symbol STRING, price DOUBLE, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 HOURS
+  USING {format} OPTIONS (path '{in}/t');
+CREATE CONTINUOUS QUERY q AS SELECT symbol, price FROM t WHERE price >= 0;
+"""
+
+
+def small(spark: SparkSession, folder: Path, format_: str, on_bad_rows: str) -> Small:
+    return Small(spark, folder, STREAM.replace("{format}", format_), on_bad_rows=on_bad_rows)
+
+
+def rows(first: int, n: int = 5) -> list[dict[str, object]]:
+    return [{"symbol": "a", "price": float(i), "ts": i} for i in range(first, first + n)]
+
+
+def prices(found: Small) -> list[float]:
+    return sorted(r["price"] for r in found.rows("family_1"))
+
+
+def test_unreadable_files_and_rows_without_time_are_set_apart_and_the_rest_is_processed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = small(spark, tmp_path, "parquet", "set apart")
+    found.put("t", rows(0))
+    (tmp_path / "in" / "t" / "garbage.parquet").write_bytes(b"this is no parquet file")
+    found.put("t", pa.table({"symbol": ["x"], "price": ["much"], "ts": pa.array([0], pa.timestamp("us"))}))
+    found.put("t", [{"symbol": "b", "price": 9.0, "ts": None}, *rows(5)])
+    found.run()
+    assert prices(found) == [float(i) for i in range(10)]
+    dead = {(r["reason"], Path(r["place"]).name, r["price"]) for r in found.dead("t")}
+    assert dead == {
+        ("unreadable file", "garbage.parquet", None),
+        ("unreadable file", "00001.parquet", None),
+        ("no event time (ts is NULL)", "00002.parquet", 9.0),
+    }
+
+
+def test_a_run_that_stops_at_a_bad_row_names_it_and_goes_on_when_the_source_is_mended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = small(spark, tmp_path, "parquet", "stop")
+    found.put("t", rows(0))
+    found.run()
+    found.put("t", [{"symbol": "b", "price": 9.0, "ts": None}, *rows(5)])
+    with pytest.raises(StreamingQueryException, match=r"00001\.parquet, of stream 't' is bad: no event time"):
+        found.run()
+    assert prices(found) == [float(i) for i in range(5)]
+    found._files = 1
+    found.put("t", rows(5))
+    found.run()
+    assert prices(found) == [float(i) for i in range(10)]
+
+
+def test_lines_that_are_no_json_are_set_apart_with_their_text(spark: SparkSession, tmp_path: Path) -> None:
+    found = small(spark, tmp_path, "json", "set apart")
+    lines = ('{"symbol":"a","price":1.5,"ts":"2026-01-01T00:00:00Z"}', '{"symbol":"a","price":"oops"}', "not json")
+    (tmp_path / "in" / "t" / "0.json").write_text("\n".join(lines))
+    found.run()
+    assert prices(found) == [1.5]
+    assert {(r["reason"], r["text"], Path(r["place"]).name) for r in found.dead("t")} == {
+        ("malformed", lines[1], "0.json"),
+        ("malformed", lines[2], "0.json"),
+    }
+
+
+def test_csv_values_of_another_type_are_set_apart(spark: SparkSession, tmp_path: Path) -> None:
+    found = small(spark, tmp_path, "csv", "set apart")
+    (tmp_path / "in" / "t" / "0.csv").write_text("a,1.5,2026-01-01T00:00:00\na,much,2026-01-01T00:00:01\n")
+    found.run()
+    assert prices(found) == [1.5]
+    assert [(r["reason"], r["text"]) for r in found.dead("t")] == [("malformed", "a,much,2026-01-01T00:00:01")]
+
+
+def test_changes_of_a_table_with_an_unknown_operation_or_no_key_are_set_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    script = """
+CREATE STREAM t (symbol STRING, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path '{in}/t');
+CREATE TABLE names (symbol STRING PRIMARY KEY, name STRING) USING parquet OPTIONS (path '{in}/names');
+CREATE CONTINUOUS QUERY q AS SELECT t.symbol, n.name FROM t, names n WHERE t.symbol = n.symbol;
+"""
+    found = Small(spark, tmp_path, script)
+    found.put(
+        "names",
+        [
+            {"op": "insert", "symbol": "a", "name": "Alpha"},
+            {"op": "upsert", "symbol": "b", "name": "Beta"},
+            {"op": "insert", "symbol": None, "name": "Nobody"},
+        ],
+    )
+    found.run()
+    found.put("t", [{"symbol": s, "ts": i} for i, s in enumerate("ab")])
+    found.run()
+    assert [(r["symbol"], r["name"]) for r in found.rows("family_1")] == [("a", "Alpha")]
+    assert {(r["reason"], r["name"]) for r in found.dead("names")} == {
+        ("unknown operation", "Beta"),
+        ("no key (symbol is NULL)", "Nobody"),
+    }
