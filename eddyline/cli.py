@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import eddyline
+from eddyline.commands import query
 
 app = typer.Typer(
     help="Very many standing SQL queries over streams, run as one pipeline.",
@@ -40,6 +41,72 @@ def options(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command()
+def run(
+    script: Annotated[
+        Path, typer.Argument(help="The file of statements that makes the pipeline.", exists=True, dir_okay=False)
+    ],
+    checkpoint: Annotated[
+        Path, typer.Option("--checkpoint", metavar="DIR", help="Where its state is kept; the next run goes on from it.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="End when what is there has been processed.")] = False,
+    master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")] = "local[*]",
+    trigger: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="Time between micro-batches, as in '1 second'.")
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Parts that state is split into; fixed by the first run. [cores]")
+    ] = None,
+    clock: Annotated[
+        Literal["min", "max"] | None,
+        typer.Option(
+            help="Which stream of a query leads its time, the slowest or the fastest; fixed by the first run."
+        ),
+    ] = None,
+    on_bad_rows: Annotated[
+        Literal["set-apart", "stop"], typer.Option(help="What happens with rows that cannot be read.")
+    ] = "set-apart",
+    on_error: Annotated[
+        Literal["quarantine", "null"], typer.Option(help="What happens with a query that fails on some row.")
+    ] = "quarantine",
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve figures to Prometheus; 0 takes a free port.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="The address to serve them at.")] = "127.0.0.1",
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log, and its errors in full.")] = False,
+) -> None:
+    """Runs a pipeline on Spark until Ctrl-C."""
+    from eddyline.commands import running
+
+    wrong = [c for c in conf or [] if "=" not in c]
+    if wrong:
+        raise typer.BadParameter(f"--conf takes KEY=VALUE, not {wrong[0]!r}.")
+    options = running.Options(
+        script,
+        checkpoint,
+        "once" if once else "on",
+        master,
+        trigger,
+        buckets,
+        clock,
+        "stop" if on_bad_rows == "stop" else "set apart",
+        on_error,
+        None if metrics_port is None else (metrics_host, metrics_port),
+        {key: value for key, _, value in (c.partition("=") for c in conf or [])},
+        "nothing" if quiet else "progress",
+        "all" if verbose else "quiet",
+    )
+    raise typer.Exit(running.run(options))
+
+
+app.add_typer(query.app, name="query")
+app.command()(query.late)
 
 
 @app.command()

@@ -26,7 +26,7 @@ LAYERS = (
     ("local",),
     ("spark",),
     ("server",),
-    ("cli", "shell", "demo"),
+    ("cli", "commands", "shell", "demo"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOT_MODULE = "__init__"  # what users import: it may import any layer, as may cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from eddyline.errors import DataError, ParseError, StateError, did_you_mean
-from eddyline.sql.catalog import Stream
+from eddyline.sql.bound import Field
 
 if TYPE_CHECKING:
     from eddyline.shell.session import Session
@@ -62,7 +62,7 @@ def _stats(session: Session) -> None:
 
 
 def _load(session: Session, stream: str, file: str) -> Any:
-    return session.db.push(stream, read(session.db.stream(stream), Path(file).expanduser()))
+    return session.db.push(stream, read(session.db.stream(stream).fields, Path(file).expanduser()))
 
 
 def _save(session: Session, directory: str) -> None:
@@ -92,13 +92,13 @@ COMMANDS = {
 # files
 
 
-def read(stream: Stream, path: Path) -> Any:
-    """The rows of a file in the types that the stream declares; columns it does not declare are left to `push`."""
+def read(fields: Iterable[Field], path: Path) -> Any:
+    """The rows of a file in the types of the fields; columns that are not among them are left as they are."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{path.name!r} is no file to load.", hint=f"Give one that ends in {', '.join(_READERS)}.")
     try:
-        return reader(pa.schema([(f.name, f.type) for f in stream.fields]), path)
+        return reader(pa.schema([(f.name, f.type) for f in fields]), path)
     except OSError as e:
         raise DataError(f"{str(path)!r} cannot be read: {e.strerror or e}.") from None
     except (pa.ArrowException, ValueError) as e:

@@ -1,0 +1,174 @@
+"""What `eddyline query …` and `eddyline late` do: they read and extend the catalog's log beside a checkpoint.
+
+Nothing of Spark is started or imported. A pipeline that runs takes up what is written here at its next micro-batch; one
+that does not run, when it is started.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eddyline import types as t
+from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_mean
+from eddyline.families.family import Family
+from eddyline.shell.commands import read
+from eddyline.shell.printing import Printer
+from eddyline.shell.session import moved, plural
+from eddyline.spark.checkpoint import folder_of, mirror_of
+from eddyline.spark.mirror import Mirror
+from eddyline.sql.bound import Field
+from eddyline.sql.cursor import statements
+
+CHANGING = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE")  # what a file of statements may begin with
+
+
+def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
+    """Runs the statements of a file, or of the input, as one commit; those before an error stay."""
+    text = sys.stdin.read() if file == "-" else _text(Path(file))
+    mirror = mirror_of(checkpoint)
+    with _told(printer, mirror), mirror.commit():
+        for statement in statements(text):
+            try:
+                if statement.text.split(maxsplit=1)[0].upper() not in CHANGING:
+                    raise ParseError(
+                        "Only statements that change something can be added.",
+                        hint=f"They begin with {', '.join(CHANGING)}. `eddyline query list` shows what there is.",
+                    )
+                mirror.execute(statement.text)
+            except Error as e:
+                raise moved(e, statement.text, text, statement.tokens[0].start) from None
+
+
+def add_rows(printer: Printer, checkpoint: Path, family: str, file: Path) -> None:
+    """Adds one query to a family for each row of a file."""
+    mirror = mirror_of(checkpoint)
+    found = mirror.registry.named(family)
+    rows = read([Field("query", t.STRING), *found.bound.params], file)
+    with _told(printer, mirror):
+        mirror.register(family, rows)
+
+
+def drop(printer: Printer, checkpoint: Path, names: Sequence[str], family: str | None) -> None:
+    """Drops queries, all or none; `-` in place of their names reads them from the input, one in a line."""
+    wanted = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else list(names)
+    mirror = mirror_of(checkpoint)
+    with _told(printer, mirror), mirror.commit():
+        for owner, mine in _by_family(mirror, wanted, family).items():
+            mirror.drop(owner, mine)
+
+
+def resume(printer: Printer, checkpoint: Path, name: str) -> None:
+    mirror = mirror_of(checkpoint)
+    count = mirror.resume(name)
+    printer.line(f"{_queries(count)} will begin anew{_when(mirror)}")
+
+
+def show(printer: Printer, checkpoint: Path, family: str | None, like: str | None) -> None:
+    """The names of queries; those of one family with their constants."""
+    mirror = mirror_of(checkpoint)
+    if family is None:
+        found = mirror.execute("SHOW QUERIES")
+    else:
+        found = _with_constants(mirror.registry.named(family))
+    if like is not None:
+        found = found.filter(pc.match_like(found.column("query"), like))
+    _table(printer, found, _queries(found.num_rows))
+
+
+def show_quarantined(printer: Printer, checkpoint: Path) -> None:
+    mirror = mirror_of(checkpoint)
+    names, families, errors = [], [], []
+    for number, out in mirror.quarantined.items():
+        f = mirror.registry.number(number)
+        rows = f.queries.rows()
+        for query, error in out.items():
+            names.append(rows.names[int(rows.ids.searchsorted(query))].as_py())
+            families.append(f.name)
+            errors.append(error)
+    columns = {"query": names, "family": families, "error": errors}
+    found = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    _table(printer, found, _queries(found.num_rows))
+
+
+def show_late(printer: Printer, checkpoint: Path, stream: str | None) -> None:
+    """How many rows were set apart, by stream and reason; or those of one stream."""
+    mirror = mirror_of(checkpoint)
+    if stream is not None:
+        known = [r.name for r in (*mirror.catalog.streams, *mirror.catalog.tables)]
+        if stream.lower() not in [k.lower() for k in known]:
+            raise CatalogError(f"There is no stream or table {stream!r}.", hint=did_you_mean(stream, known))
+        rows = _dead_letter(checkpoint, stream.lower())
+        _table(printer, pa.table({}) if rows is None else rows)
+        return
+    found = []
+    for relation in (*mirror.catalog.streams, *mirror.catalog.tables):
+        rows = _dead_letter(checkpoint, relation.name.lower())
+        if rows is not None:
+            for reason in rows.column("reason").value_counts().to_pylist():
+                found.append({"stream": relation.name, "reason": reason["values"], "rows": reason["counts"]})
+    schema = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("rows", pa.int64())])
+    _table(printer, pa.Table.from_pylist(found, schema))
+
+
+def _dead_letter(checkpoint: Path, relation: str) -> pa.Table | None:
+    files = sorted((folder_of(checkpoint) / "eddyline" / "dead_letter" / relation).glob("part-*.parquet"))
+    return pa.concat_tables([pq.read_table(f) for f in files], promote_options="permissive") if files else None
+
+
+def _with_constants(family: Family) -> pa.Table:
+    rows = family.queries.rows()
+    alive = pa.array(rows.alive)
+    names = ["query", *(p.name for p in family.bound.params)]
+    return pa.table([c.filter(alive) for c in (rows.names, *rows.params)], names=names)
+
+
+def _by_family(mirror: Mirror, names: Iterable[str], family: str | None) -> dict[str, list[str]]:
+    """The names under the family each belongs to; an error if one does not exist."""
+    if family is not None:
+        return {mirror.registry.named(family).name: list(names)}
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(mirror.query(name)[0].name, []).append(name)
+    return found
+
+
+@contextmanager
+def _told(printer: Printer, mirror: Mirror) -> Iterator[None]:
+    """Says afterwards how many queries came or went."""
+    before, version = len(mirror.registry.names), mirror.version
+    try:
+        yield
+    finally:
+        if mirror.version > version:
+            now = len(mirror.registry.names)
+            printer.line(f"{now - before:+,}: {_queries(now)} now{_when(mirror)}")
+
+
+def _when(mirror: Mirror) -> str:
+    return f", from the next micro-batch on (commit {mirror.version})."
+
+
+def _table(printer: Printer, found: pa.Table, count: str = "") -> None:
+    if found.num_rows:
+        printer.table(found)
+    printer.line(count or plural(found.num_rows, "row"), "dim")
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as e:
+        raise DataError(f"{str(file)!r} cannot be read: {e.strerror}.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{str(file)!r} is not text in UTF-8.") from None

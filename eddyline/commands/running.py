@@ -1,0 +1,200 @@
+"""`eddyline run`: starts Spark and a pipeline, shows how it gets on, and stops it in order.
+
+The first Ctrl-C, or SIGTERM, lets the micro-batch end that is being worked on; the second stops at once. What can be
+found wrong without Spark is told before it is started.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+
+from eddyline.commands.display import Display, Lines, Live, summary
+from eddyline.errors import CatalogError, Error, StateError
+from eddyline.shell.printing import WIDE, Printer
+from eddyline.spark.checkpoint import fixed, folder_of
+from eddyline.spark.commits import CommitLog
+from eddyline.spark.mirror import Mirror
+from eddyline.sql.parser import parse
+
+if TYPE_CHECKING:
+    from eddyline.spark.run import Run
+
+LOOK = 0.2  # seconds between looks at whether it still runs
+INTERRUPTED = 130  # the exit code of what Ctrl-C has ended, as shells have it
+
+
+@dataclass(frozen=True)
+class Options:
+    script: Path
+    checkpoint: Path
+    runs: Literal["on", "once"] = "on"  # until it is stopped, or until what is there has been processed
+    master: str | None = None
+    trigger: str | None = None
+    buckets: int | None = None
+    clock: Literal["min", "max"] | None = None
+    on_bad_rows: Literal["set apart", "stop"] = "set apart"
+    on_error: Literal["quarantine", "null"] = "quarantine"
+    metrics: tuple[str, int] | None = None  # address and port
+    conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
+    shows: Literal["progress", "nothing"] = "progress"
+    logs: Literal["quiet", "all"] = "quiet"
+
+
+def run(options: Options) -> int:
+    """Runs a pipeline to its end; returns the exit code."""
+    begun = time.time()
+    display = _display(options)
+    try:
+        check(options.script, folder_of(options.checkpoint))
+        with alone(folder_of(options.checkpoint)), display:
+            _run(options, display)
+    except Error as e:
+        _tell(e, options)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if options.shows == "progress":
+        word = "Done" if options.runs == "once" else "Stopped"
+        print(f"{word}: {summary(display.totals, time.time() - begun)}", flush=True)
+    return 0
+
+
+def _run(options: Options, display: Display) -> None:
+    display.say("starting Spark …")
+    from eddyline.spark.failures import in_our_words
+    from eddyline.spark.pipeline import Pipeline
+    from eddyline.spark.session import session
+
+    with in_our_words():
+        spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
+        try:
+            with stopping() as asked:
+                pipe = Pipeline(
+                    spark,
+                    options.script,
+                    options.checkpoint,
+                    buckets=options.buckets,
+                    clock=options.clock,
+                    on_bad_rows=options.on_bad_rows,
+                    on_error=options.on_error,
+                )
+                pipe.listen(display.take)
+                if options.metrics is not None:
+                    address, port = options.metrics
+                    print(f"Metrics at http://{address}:{pipe.serve_metrics(port, address)}/metrics", flush=True)
+                display.say("starting the pipeline …")
+                _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
+        finally:
+            spark.stop()
+
+
+def _watch(run: Run, asked: Asked, display: Display) -> None:
+    """Waits until the run ends, or is asked to."""
+    display.say("")
+    asked.patient = True
+    try:
+        while run.isActive and not asked.once.wait(LOOK):
+            pass
+        if run.isActive:
+            display.say("stopping after this micro-batch; Ctrl-C stops at once")
+            run.finish()
+    except KeyboardInterrupt:
+        run.stop()
+        raise
+    run.figures()  # of the last micro-batch, if Spark has not told of it yet
+    failure = run.error()
+    if failure is not None:
+        raise failure
+
+
+class Asked:
+    """What to do when asked to stop: at first to take note, if there is a micro-batch that should end in order."""
+
+    def __init__(self) -> None:
+        self.patient = False
+        self.once = threading.Event()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.patient or self.once.is_set():
+            raise KeyboardInterrupt
+        self.once.set()
+
+
+@contextmanager
+def stopping() -> Iterator[Asked]:
+    """Takes Ctrl-C and SIGTERM as wishes to stop, in place of what Spark's session does about them."""
+    asked = Asked()
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# before Spark
+
+
+def check(script: Path, folder: Path) -> None:
+    """Raises what is wrong with the checkpoint, and with the script as far as it can be told from here."""
+    begun = fixed(folder)
+    text = script.read_text(encoding="utf-8")
+    parse(text)
+    if begun is not None:
+        return  # what the script means depends on what the checkpoint has
+    with tempfile.TemporaryDirectory() as scratch:
+        mirror = Mirror(CommitLog(Path(scratch)))
+        mirror.run_script(text)
+    for stream in mirror.catalog.streams:
+        if stream.external is None:
+            raise CatalogError(
+                f"The stream {stream.name!r} has no source.",
+                hint=f"CREATE STREAM {stream.name} (…) WATERMARK … USING parquet OPTIONS (path '…').",
+            )
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One run at a time: two would remove each other's files."""
+    lock = folder / "eddyline" / "run.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError(
+                f"Another run is at work on the checkpoint {str(folder)!r}.",
+                hint="Stop it first. To change its queries while it runs: eddyline query.",
+            ) from None
+        yield
+
+
+# on the screen
+
+
+def _display(options: Options) -> Display:
+    if options.shows == "nothing":
+        return Display()
+    if sys.stdout.isatty():
+        return Live(Console(highlight=False), f"{options.script} → {options.checkpoint}")
+    return Lines(Console(highlight=False, width=WIDE))
+
+
+def _tell(error: Error, options: Options) -> None:
+    where = "" if error.place is None else f" in {options.script.name}, line {error.place[0]}"
+    if options.logs == "all" and error.__cause__ is not None:
+        print(error.__cause__, file=sys.stderr)
+    Printer.plain(0).error(error, where)
