@@ -14,6 +14,7 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.operators.base import Step
+from eddyline.operators.evaluate import Functions
 from eddyline.operators.lower import lower_family
 from eddyline.plan.nodes import Join, Node, Select, TableJoin
 from eddyline.plan.rules import with_inputs
@@ -123,9 +124,9 @@ def registered(rnd: Random, bound: BoundQuery) -> QueryRows:
 def answers(plan: Node, queries: QueryRows, steps: Sequence[Batch]) -> Counter[tuple[Any, ...]]:
     """How often each row is in each query's answer, at every second of the run and just after it."""
     root, clock, found = lower_family(plan), MIN, list[Delta]()
-    found.append(root.pull(Step("replay", clock, clock, queries, {})).spread())
+    found.append(root.pull(Step("replay", clock, clock, queries, Functions({}, {}))).spread())
     for batch in steps:
-        step = Step("arrivals", clock, batch.clock, queries, {}, batch.streams, batch.tables)
+        step = Step("arrivals", clock, batch.clock, queries, Functions({}, {}), batch.streams, batch.tables)
         found.append(root.pull(step).spread())
         clock = batch.clock
     instants = [s * SECOND + us for s in range(clock // SECOND) for us in (0, 1)]
