@@ -56,7 +56,8 @@ class Lines(Display):
         self._lock = threading.Lock()
 
     def say(self, what: str) -> None:
-        self.console.print(Text(what), soft_wrap=True)
+        if what:
+            self.console.print(Text(what[0].upper() + what[1:]), soft_wrap=True)
 
     def take(self, f: Figures) -> None:
         super().take(f)
@@ -117,9 +118,9 @@ def line(batches: Sequence[Figures]) -> str:
     late, bad = (sum(getattr(f, n) for f in batches) for n in ("late", "bad"))
     parts = [
         f"{which} in {duration(seconds)}",
-        f"{rows:,} rows ({rate(rows, seconds)})",
-        f"{changes:,} changes ({rate(changes, seconds)})",
-        f"{last.queries:,} queries",
+        f"{plural(rows, 'row', 'rows')} ({rate(rows, seconds)})",
+        f"{plural(changes, 'change', 'changes')} ({rate(changes, seconds)})",
+        plural(last.queries, "query", "queries"),
         f"state {size(last.state_bytes)}",
     ]
     lag = last.lag()
@@ -137,11 +138,11 @@ def screen(title: str, status: str, f: Figures | None, totals: Totals, begun: fl
     head.add_column(no_wrap=True, overflow="ellipsis")
     head.add_column(justify="right", no_wrap=True)
     if f is None:
-        head.add_row(Text(title, "bold"), Text(status, "dim"))
+        head.add_row(Text(title, "bold"), Text(status or f"waiting for rows · {duration(now - begun)}", "dim"))
         return head
     quiet = now - f.ended
     doing = status or (f"no new rows for {duration(quiet)}" if quiet > QUIET else f"batch {f.batch:,}")
-    head.add_row(Text(title, "bold"), Text(f"{doing} · {duration(now - begun)}", "dim"))
+    head.add_row(Text(title, "bold"), Text(f"{doing} · running for {duration(now - begun)}", "dim"))
     return Group(head, Text(), _standing(f, totals, now), Text(), _families(f, totals))
 
 
@@ -162,18 +163,19 @@ def _standing(f: Figures, totals: Totals, now: float) -> RenderableType:
     found = f"{totals.cache_hits / asked:.0%} found in memory" if asked else ""
     grid.add_row("state", size(f.state_bytes), _joined(f"{f.state_rows:,} rows", found))
     grid.add_row("batch", duration(f.seconds), bar(f.split))
+    grid.add_row("", "", legend(f.split))
     return grid
 
 
 def bar(split: Split) -> Text:
-    """Where the time of a micro-batch went, as coloured lengths, each with its name and seconds."""
-    parts = vars(split)
-    lengths = {name: round(BAR * seconds / split.total) if split.total else 0 for name, seconds in parts.items()}
-    found = Text.assemble(*(("█" * n, COLOURS[name]) for name, n in lengths.items() if n))
-    for name, seconds in parts.items():
-        found.append("  ■ ", COLOURS[name])
-        found.append(f"{name.replace('spark', 'Spark')} {duration(seconds)}")
-    return found
+    """Where the time of a micro-batch went, as coloured lengths."""
+    share = {name: seconds / split.total if split.total else 0.0 for name, seconds in vars(split).items()}
+    return Text.assemble(*(("█" * round(BAR * part), COLOURS[name]) for name, part in share.items()))
+
+
+def legend(split: Split) -> Text:
+    words = [Text(f"{name.replace('spark', 'Spark')} {s:.2f}", COLOURS[name]) for name, s in vars(split).items()]
+    return Text("  ").join(words)
 
 
 def _families(f: Figures, totals: Totals) -> RenderableType:
