@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
@@ -152,15 +153,20 @@ def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
 
 
 def commit_files(path: Path, staged: Sequence[Staged], batch: int, suffix: str) -> None:
-    """Moves the files of a batch into place under one sink's path; doing it again changes nothing."""
+    """Moves the files of a batch into place under one sink's path, in place of those of an earlier attempt."""
     expected: dict[Path, set[str]] = {}
     for s in staged:
         folder = path / s.folder if s.folder else path
         folder.mkdir(parents=True, exist_ok=True)
         name = f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
         expected.setdefault(folder, set()).add(name)
-        if Path(s.file).exists():
+        try:
             Path(s.file).rename(folder / name)
+        except FileNotFoundError:
+            raise StateError(
+                f"The staged file {s.file!r} of micro-batch {batch} is gone.",
+                hint="Start the pipeline again: the micro-batch is computed anew.",
+            ) from None
     for folder in _folders(path):
         for left in folder.glob(f"part-{batch:09}-*.{suffix}"):
             if left.name not in expected.get(folder, set()):

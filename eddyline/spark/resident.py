@@ -68,7 +68,7 @@ class Resident:
         key, before = (settings.checkpoint, number), decode_head(head)
         asked = blocks.digest(before.chain.encode(), str(batch).encode(), *(b for _, b in given))
         known, answer = self._last.get(key, ("", None))
-        if asked == known:  # the task was tried again
+        if asked == known and _still_staged(answer[-1]):  # the task was tried again
             worker.send(("done", *answer))
             return
         keeper, found = self._keepers.pop(key, None), "hit"
@@ -107,6 +107,11 @@ class Resident:
             "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},
             "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
         }
+
+
+def _still_staged(report: dict[str, Any]) -> bool:
+    """Whether what an answer tells of is still there: a new run has removed it, or the driver has moved it on."""
+    return all(os.path.exists(s["file"]) for s in report["staged"])
 
 
 def _fetcher(worker: Connection) -> Callable[[str], bytes]:
