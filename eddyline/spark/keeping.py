@@ -38,14 +38,15 @@ class Head:
     chain: str = ""
     steps: int = 0
     meta: dict[str, Any] | None = None  # of the snapshot; None: there is none yet
-    parts: dict[str, list[str]] = field(default_factory=dict)  # segments of the snapshot's tables
+    parts: dict[str, list[list[str]]] = field(default_factory=dict)  # segments of each chunk of the snapshot's tables
     log: list[list[str]] = field(default_factory=list)  # segments of the input of each step since
     snapshot_bytes: int = 0
     log_bytes: int = 0
     format: int = FORMAT
 
     def segments(self) -> set[str]:
-        return {s for part in (*self.parts.values(), *self.log) for s in part}
+        chunks = (chunk for part in self.parts.values() for chunk in part)
+        return {s for group in (*chunks, *self.log) for s in group}
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -85,7 +86,10 @@ class Keeper:
         """Rebuilds the bucket that a head describes."""
         self.bucket = Bucket(self.bucket.number, self.settings)
         if head.meta is not None:
-            tables = {name: _table(self._read(segments, fetch)) for name, segments in head.parts.items()}
+            tables = {
+                name: pa.concat_tables([blocks.decode(self._read(chunk, fetch))[1] for chunk in chunks])
+                for name, chunks in head.parts.items()
+            }
             self.bucket.load(head.meta, tables)
         for segments in head.log:
             self.bucket.step(_unlogged(self._read(segments, fetch)))
@@ -116,9 +120,9 @@ class Keeper:
     def _snapshot(self, head: Head, put: dict[str, bytes]) -> None:
         head.meta, tables = self.bucket.save()
         self.bucket.renew(head.meta, tables)
-        contents = {name: blocks.encode({}, table) for name, table in tables.items()}
-        head.parts = {name: self._write(content, put) for name, content in contents.items()}
-        head.snapshot_bytes = sum(len(c) for c in contents.values())
+        contents = {name: [blocks.encode({}, t) for t in _chunks(table)] for name, table in tables.items()}
+        head.parts = {name: [self._write(c, put) for c in chunks] for name, chunks in contents.items()}
+        head.snapshot_bytes = sum(len(c) for chunks in contents.values() for c in chunks)
         head.log, head.log_bytes = [], 0
 
     def _write(self, content: bytes, put: dict[str, bytes]) -> list[str]:
@@ -156,8 +160,10 @@ def _unlogged(entry: bytes) -> list[Placed]:
     return [((a, b, c), body) for (a, b, c), body in zip(json.loads(places), bodies, strict=True)]
 
 
-def _table(content: bytes) -> pa.Table:
-    return blocks.decode(content)[1]
+def _chunks(table: pa.Table) -> list[pa.Table]:
+    """A table by its chunks: those that are the same in two snapshots are written once."""
+    parts = [pa.Table.from_batches([b]) for b in table.to_batches() if b.num_rows]
+    return parts or [table]
 
 
 def local_folder(settings: Settings, bucket: int) -> Path:

@@ -205,30 +205,36 @@ class Stem:
             self.segments[i] = _segment(segment.rows, segment.born, [*slots_of(segment.rows), *own])
 
     def save(self) -> pa.Table:
-        """The rows as one table; slots are not part of it."""
-        rows = self.rows()
+        """The rows as a table with a chunk for each segment; slots are not part of it.
+
+        A segment that has not changed is a chunk with the same content again.
+        """
+        if not self.segments:
+            return self._saved(concat([], self.types, attached=self.attached), np.empty(0, np.int64))
+        return pa.concat_tables([self._saved(s.rows, s.born) for s in self.segments])
+
+    def _saved(self, rows: Delta, born: Ints) -> pa.Table:
         data = {f"c{i}": c for i, c in enumerate(rows.columns)}
         data |= {"ts": rows.ts, "exp": rows.exp, "first": rows.first, "last": rows.last}
         if rows.query is not None:
             data["query"] = rows.query
         if self.identity is not None:  # a row taken back keeps the end it was sent with, so that it stays taken back
-            born = [s.born for s in self.segments]
-            data["born"] = np.concatenate(born) if born else np.empty(0, np.int64)
+            data["born"] = born
         return pa.table(data)
 
     def load(self, table: pa.Table, slots_of: SlotsOf) -> None:
-        if not table.num_rows:
-            return
+        self.segments = [self._loaded(batch, slots_of) for batch in table.to_batches() if batch.num_rows]
 
+    def _loaded(self, saved: pa.RecordBatch, slots_of: SlotsOf) -> Segment:
         def ints(name: str) -> Ints:
-            return np.array(table.column(name).to_numpy(), np.int64)
+            return np.array(saved.column(name).to_numpy(), np.int64)
 
-        columns = tuple(table.column(f"c{i}").combine_chunks() for i in range(len(self.types)))
+        columns = tuple(saved.column(f"c{i}") for i in range(len(self.types)))
         query = ints("query") if self.attached else None
-        ones = np.ones(table.num_rows, np.int64)
+        ones = np.ones(saved.num_rows, np.int64)
         rows = Delta(columns, None, ints("ts"), ints("exp"), ones, ints("first"), ints("last"), query)
         slots, born = slots_of(rows), rows.exp
         if self.identity is not None:
             born = ints("born")
             slots.append(self.identity.slots(replace(rows, exp=born)))
-        self.segments = [_segment(rows, born, slots)]
+        return _segment(rows, born, slots)
