@@ -173,6 +173,10 @@ def _median(durations: list[dict[str, int]], warm: int) -> float:
     return statistics.median(d["triggerExecution"] for d in durations[warm:]) / 1000
 
 
+def _total(reports: list[Any], name: str) -> float:
+    return float(sum(r[name] for r in reports))
+
+
 def main() -> bool:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -208,6 +212,9 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
     rate, rate_spark = (LARGE / statistics.median(x) for x in (alone, together))
     written = [sum(r["written"] for r in found) for found in reports]
     read = [sum(r["read"] for r in found) for found in reports]
+    packed = [p for found in reports[1:] for r in found for p in r["packed"] if p["rows"]]
+    steps = [r for found in reports[1:] for r in found]
+    changes = sum(sum(r["matches"].values()) for r in steps)
     hits = [r["cache"] == "hit" for found in reports[1:] for r in found]
     return [
         Figure(f"in-process, {QUERIES} queries, {LARGE}-row batches", rate, "rows/s"),
@@ -221,6 +228,12 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
         Figure("state read from Spark per large micro-batch", statistics.median(read[1:]), "bytes"),
         Figure("state written per large micro-batch", statistics.median(written), "bytes"),
         Figure("share of steps whose bucket was in memory", sum(hits) / len(hits), ""),
+        Figure("packing, with the filters, per row", 1e6 * _total(packed, "seconds") / _total(packed, "rows"), "µs"),
+        Figure(
+            "a step, per row routed to the join", 1e6 * _total(steps, "step_seconds") / _total(packed, "rows"), "µs"
+        ),
+        Figure("staging, per change of the join", 1e6 * _total(steps, "stage_seconds") / changes, "µs"),
+        Figure("state written, per row", sum(written[1:]) / _total(packed, "rows"), "bytes"),
     ]
 
 
