@@ -1,6 +1,6 @@
 # Every target sets up what it needs: see scripts/setup.sh.
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q -n 2
+PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 BENCHMARKS := $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
 .PHONY: demo test check nightly bench lock clean setup lint

@@ -135,7 +135,7 @@ def line(batches: Sequence[Figures]) -> str:
 def screen(title: str, status: str, f: Figures | None, totals: Totals, begun: float, now: float) -> RenderableType:
     """All figures of the last micro-batch, and sums since the run began."""
     head = Table.grid(expand=True, padding=(0, 1))
-    head.add_column(no_wrap=True, overflow="ellipsis")
+    head.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     head.add_column(justify="right", no_wrap=True)
     if f is None:
         head.add_row(Text(title, "bold"), Text(status or f"waiting for rows · {duration(now - begun)}", "dim"))
