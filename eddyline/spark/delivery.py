@@ -40,7 +40,7 @@ class Delivery:
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
-        self._needed: dict[int, int] = {}  # by bucket: the catalog version of its snapshot
+        self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
 
     def check(self) -> None:
         """Whether every sink can be served."""
@@ -109,10 +109,13 @@ class Delivery:
         self.settings.clocks_file(batch - KEPT).unlink(missing_ok=True)
 
     def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
-        """Lets go of commits that no bucket would need to come back."""
-        self._needed |= {r["bucket"]: r["snapshot_version"] for r in reports}
-        if batch % TRIM_EVERY == 0:
-            self.mirror.log.trim(min(self._needed.values()))
+        """Lets go of commits that no bucket would need to come back.
+
+        This batch may still be done again, from the state that the one before it has left.
+        """
+        if self._needed is not None and self._needed[0] == batch - 1 and batch % TRIM_EVERY == 0:
+            self.mirror.log.trim(self._needed[1])
+        self._needed = batch, min(r["snapshot_version"] for r in reports)
 
 
 def show(sink: Sink, folder: str, rows: pa.Table, batch: int) -> None:

@@ -21,7 +21,8 @@ from tests.spark.expected import check, expected, tuples
 from tests.spark.inputs import Batch, World, carry_out, families_of, script
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
-SEEDS = range(200 if NIGHTLY else 5)
+SEEDS = [*range(200 if NIGHTLY else 3)]
+FOUND = [13]  # commits were let go of that a micro-batch done again still needed
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def test_a_bucket_that_was_brought_back_answers_like_one_that_was_never_gone(see
     check(expected(world.delays, batches), tmp_path)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))
 def test_a_run_broken_off_anywhere_delivers_each_row_once_at_its_position(seed: int, tmp_path: Path) -> None:
     rnd = Random(f"broken off {seed}")
     world = World(rnd)
