@@ -180,14 +180,32 @@ def doctor() -> None:
 @app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=10, help="Alerts to register.")] = 100_000,
-    rows: Annotated[int, typer.Option(min=1, help="Rows to push before it ends.")] = 200_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds after which it ends in any case.")] = 30.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to go on for after the first results.")] = 60.0,
+    rate: Annotated[float, typer.Option(min=1, help="Rows of each of the two streams in a second.")] = 1000.0,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where all that it reads and writes is kept; a new one.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same data and the same queries.")] = 1,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Without Spark, as fast as one process goes.")
+    ] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Rows after which it ends, with --in-process.")] = 200_000,
 ) -> None:
-    """Generated trades and quotes against 100,000 alerts that come and go, with live progress."""
-    from eddyline.demo import show
+    """Generated trades and quotes against 100,000 alerts that come and go, on Spark, with live progress."""
+    if in_process:
+        from eddyline.demo.in_process import show
 
-    show(queries, rows, seconds, seed)
+        show(queries, rows, seconds, seed)
+        return
+    from eddyline.demo.on_spark import run
+    from eddyline.shell.printing import Printer
+
+    try:
+        code = run(queries, seconds, rate, folder, seed)
+    except eddyline.Error as e:
+        Printer.plain(0).error(e)
+        code = 1
+    raise typer.Exit(code)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from eddyline.spark.mirror import Mirror
 from eddyline.sql.parser import parse
 
 if TYPE_CHECKING:
+    from eddyline.spark.pipeline import Pipeline
     from eddyline.spark.run import Run
 
 LOOK = 0.2  # seconds between looks at whether it still runs
@@ -53,14 +54,14 @@ class Options:
     logs: Literal["quiet", "all"] = "quiet"
 
 
-def run(options: Options) -> int:
-    """Runs a pipeline to its end; returns the exit code."""
+def run(options: Options, prepare: Callable[[Pipeline, Display, Asked], None] | None = None) -> int:
+    """Runs a pipeline to its end; returns the exit code. `prepare` is called right before the pipeline starts."""
     begun = time.time()
     display = _display(options)
     try:
         check(options.script, folder_of(options.checkpoint))
         with alone(folder_of(options.checkpoint)), display:
-            _run(options, display)
+            _run(options, display, prepare)
     except Error as e:
         _tell(e, options)
         return 1
@@ -72,7 +73,7 @@ def run(options: Options) -> int:
     return 0
 
 
-def _run(options: Options, display: Display) -> None:
+def _run(options: Options, display: Display, prepare: Callable[[Pipeline, Display, Asked], None] | None) -> None:
     display.say("starting Spark …")
     from eddyline.spark.failures import in_our_words
     from eddyline.spark.pipeline import Pipeline
@@ -95,6 +96,8 @@ def _run(options: Options, display: Display) -> None:
                 if options.metrics is not None:
                     address, port = options.metrics
                     print(f"Metrics at http://{address}:{pipe.serve_metrics(port, address)}/metrics", flush=True)
+                if prepare is not None:
+                    prepare(pipe, display, asked)
                 display.say("starting the pipeline …")
                 _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
         finally:

@@ -104,7 +104,7 @@ def test_the_doctor_names_each_need_and_fails_when_one_is_not_met(run: Run, tmp_
 
 
 def test_a_small_demo_ends_with_a_summary(run: Run) -> None:
-    found = run("demo", "--queries", "500", "--rows", "400", "--seconds", "120")
+    found = run("demo", "--in-process", "--queries", "500", "--rows", "400", "--seconds", "120")
     assert found.returncode == 0, found.stderr
     assert "400 rows against 500 queries" in found.stdout
     assert "rows/s" in found.stdout

@@ -1,11 +1,12 @@
-"""The demo's job: it registers what it was asked for, and the same seed gives the same answers."""
+"""The demo without Spark: it registers what it was asked for, and the same seed gives the same answers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from eddyline.demo import FAMILIES, play, summary
+from eddyline.demo.families import FAMILIES
+from eddyline.demo.in_process import play, summary
 from eddyline.local.connection import Connection
 
 

@@ -1,0 +1,78 @@
+"""What happens around the pipeline while it runs: rows arrive as files, and alerts come and go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eddyline.demo.families import FAMILIES
+from eddyline.demo.market import Market
+from eddyline.demo.record import Come, Record, Written
+
+if TYPE_CHECKING:
+    from eddyline.spark.pipeline import Pipeline
+
+FILE_EVERY = 1.0  # seconds
+CHURN_EVERY = 1.0  # seconds
+CHURN = 0.002  # alerts that come in a second, as a part of all; half as many go
+
+
+class Feed(threading.Thread):
+    """Writes the rows of each stretch of wall-clock time when it is over, a file for each stream."""
+
+    def __init__(self, market: Market, folder: Path, record: Record, asked: threading.Event) -> None:
+        super().__init__(name="feed", daemon=True)
+        self.market, self.folder, self.record, self.asked = market, folder, record, asked
+        self.files = 0
+
+    def run(self) -> None:
+        begun = time.time()
+        self.market.begin = np.datetime64(int(begun * 1e6), "us")
+        while not self.asked.wait(FILE_EVERY):
+            count = round((time.time() - begun - self.market.now) * self.market.rate)
+            if count > 0:
+                self._write(count)
+
+    def _write(self, count: int) -> None:
+        for name, rows in self.market.rows(count).items():
+            at = rows.schema.get_field_index("ts")
+            rows = rows.set_column(at, "ts", rows.column(at).cast(pa.timestamp("us", "UTC")))
+            # a file is there whole or not at all: Spark does not see names with a dot before them
+            file = self.folder / name / f"{self.files:06}.parquet"
+            pq.write_table(rows, file.with_name(f".{file.name}"))
+            file.with_name(f".{file.name}").rename(file)
+            self.record.written[name].append(Written(time.time(), count))
+        self.files += 1
+
+
+class Churn(threading.Thread):
+    """Registers new alerts of every family, and drops the oldest, once a second."""
+
+    def __init__(
+        self, market: Market, pipe: Pipeline, counts: dict[str, int], record: Record, asked: threading.Event
+    ) -> None:
+        super().__init__(name="churn", daemon=True)
+        self.market, self.pipe, self.record, self.asked = market, pipe, record, asked
+        self.share = {name: count * CHURN for name, count in counts.items()}  # that come in a second
+        self.standing = {name: (0, count) for name, count in counts.items()}  # by number: the oldest, the next
+
+    def run(self) -> None:
+        while not self.asked.wait(CHURN_EVERY):
+            added = dropped = 0
+            for alerts in FAMILIES:
+                oldest, following = self.standing[alerts.name]
+                new = int(self.market.rng.poisson(self.share[alerts.name]))
+                old = min(int(self.market.rng.poisson(self.share[alerts.name] / 2)), following - oldest - 1)
+                if new:
+                    self.pipe.register(alerts.name, alerts.queries(self.market, following, following + new))
+                if old:
+                    self.pipe.drop(alerts.name, alerts.named(oldest, oldest + old))
+                self.standing[alerts.name] = (oldest + old, following + new)
+                added, dropped = added + new, dropped + old
+            self.record.came.append(Come(time.time(), added, dropped))

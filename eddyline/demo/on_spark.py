@@ -1,0 +1,123 @@
+"""The demo: one pipeline on Spark over files that a thread keeps writing, while alerts come and go.
+
+In its folder are the files of both streams, `pipeline.sql`, the checkpoint, what the sink has been given (`alerts`) and
+the plot. `run` is the whole of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eddyline.commands import running
+from eddyline.commands.display import Display
+from eddyline.demo.families import FAMILIES, sizes
+from eddyline.demo.feeding import Churn, Feed
+from eddyline.demo.market import COLUMNS, Market, stream
+from eddyline.demo.record import Record
+from eddyline.demo.summary import summary
+from eddyline.errors import DataError
+from eddyline.spark.progress import Figures
+
+if TYPE_CHECKING:
+    from eddyline.spark.pipeline import Pipeline
+
+TRIGGER = "1 second"
+# Each file is a task of its own: Spark would put small ones together by their size, and rows of one task that come
+# after later ones may be late.
+CONF = {"spark.sql.files.openCostInBytes": str(2**27)}
+PLOT = "demo.png"
+
+
+def run(queries: int, seconds: float, rate: float, folder: Path | None, seed: int) -> int:
+    """Runs the demo; returns the exit code. Without a folder all but the script and the plot is removed at the end."""
+    demo = Demo(queries, seconds, rate, _place(folder), seed)
+    code = demo.run()
+    if folder is None:
+        for name in (*COLUMNS, "checkpoint", "alerts"):
+            shutil.rmtree(demo.folder / name, ignore_errors=True)
+    return code
+
+
+def script(folder: Path) -> str:
+    """The pipeline: two streams of files, the families, and a sink for all of them."""
+    streams = [f"{stream(name)}\n  USING parquet OPTIONS (path '{folder / name}')" for name in COLUMNS]
+    sink = f"CREATE SINK alerts USING parquet OPTIONS (path '{folder / 'alerts'}')"
+    return ";\n\n".join([*streams, *(alerts.statement for alerts in FAMILIES), sink]) + ";\n"
+
+
+class Demo:
+    def __init__(self, queries: int, seconds: float, rate: float, folder: Path, seed: int) -> None:
+        self.begun = time.time()
+        self.queries = queries
+        self.seconds = seconds
+        self.folder = folder
+        self.market = Market(np.random.default_rng(seed), rate)
+        self.record = Record(self.begun)
+        self._threads: list[Feed | Churn] = []
+        self._asked = threading.Event()
+
+    def run(self) -> int:
+        sql = self.folder / "pipeline.sql"
+        sql.write_text(script(self.folder), encoding="utf-8")
+        for name in COLUMNS:
+            (self.folder / name).mkdir()
+        print(f"{sql}:\n\n{sql.read_text(encoding='utf-8')}", flush=True)
+        options = running.Options(sql, self.folder / "checkpoint", master="local[*]", trigger=TRIGGER, conf=CONF)
+        try:
+            code = running.run(options, self._prepare)
+        finally:
+            self._asked.set()
+            for thread in self._threads:
+                thread.join()
+        if code == 0 and self.record.batches:
+            self._tell()
+        return code
+
+    def _prepare(self, pipe: Pipeline, display: Display, asked: running.Asked) -> None:
+        """Registers the alerts, and lets the rows flow."""
+        display.say(f"registering {self.queries:,} alerts …")
+        begun = time.time()
+        counts = sizes(self.queries)
+        for alerts in FAMILIES:
+            pipe.register(alerts.name, alerts.queries(self.market, 0, counts[alerts.name]))
+        self.record.registering = time.time() - begun
+        self._asked = asked.once
+        pipe.listen(self._take)
+        self._threads = [
+            Feed(self.market, self.folder, self.record, asked.once),
+            Churn(Market(self.market.rng.spawn(1)[0], self.market.rate), pipe, counts, self.record, asked.once),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _take(self, f: Figures) -> None:
+        self.record.batches.append(f)
+        if self.record.first_results is None and f.changes:
+            self.record.first_results = f.ended
+            print(f"First results after {f.ended - self.begun:.1f} s.", flush=True)
+            timer = threading.Timer(self.seconds, self._asked.set)
+            timer.daemon = True
+            timer.start()
+
+    def _tell(self) -> None:
+        from eddyline.demo.plot import plot
+
+        print(summary(self.record, self.folder / "alerts"), flush=True)
+        plot(self.record, self.folder / PLOT)
+        print(f"\nPlot: {self.folder / PLOT}", flush=True)
+
+
+def _place(folder: Path | None) -> Path:
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="eddyline-demo-"))
+    if folder.exists() and any(folder.iterdir()):
+        raise DataError(f"The folder {str(folder)!r} is not empty.", hint="Give one that is new.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()

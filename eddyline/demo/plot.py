@@ -1,0 +1,99 @@
+"""The plot of the demo: what flowed, where the time of micro-batches went, how long rows waited, who came and went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from eddyline.demo.record import Floats, Record
+
+PARTS = {"pack": "#17becf", "process": "#2ca02c", "state": "#e6b800", "sink": "#c44fc4", "spark": "#c0c0c0"}
+ROWS, CHANGES, SLOW = "#1f77b4", "#ff7f0e", "#d62728"
+
+
+def plot(record: Record, file: Path) -> None:
+    figure = Figure(figsize=(11, 12), layout="constrained")
+    FigureCanvasAgg(figure)
+    flow, time, wait, alerts = figure.subplots(4, 1, sharex=True)
+    ended = np.array([f.ended - record.begun for f in record.batches])
+    _flow(flow, record, ended)
+    _time(time, record, ended)
+    _wait(wait, record, ended)
+    _alerts(alerts, record, ended)
+    alerts.set_xlabel("seconds since the command was given")
+    for axes in (flow, time, wait, alerts):
+        axes.grid(True, color="#e6e6e6")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    last = record.batches[-1]
+    figure.suptitle(f"{last.queries:,} alerts over trades and quotes, one pipeline on Spark", fontsize=14)
+    figure.savefig(file, dpi=110)
+
+
+def _flow(axes: Axes, record: Record, ended: Floats) -> None:
+    """Each micro-batch's rows and changes over the time since the one before ended."""
+    if len(ended) > 1:
+        gaps = np.diff(ended)
+        for what, colour in (("rows", ROWS), ("changes", CHANGES)):
+            counts = np.array([getattr(f, what) for f in record.batches[1:]])
+            axes.plot(ended[1:], counts / gaps, color=colour, marker=".", label=what)
+        axes.legend(loc="upper right", ncols=2)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    axes.set_ylabel("per second")
+    axes.set_title("Rows in and changes out", loc="left")
+
+
+def _time(axes: Axes, record: Record, ended: Floats) -> None:
+    """Stacked: the parts of each micro-batch's time. The first, which warms up, may reach beyond the top."""
+    seconds = np.array([f.seconds for f in record.batches])
+    width = np.minimum(seconds, np.diff(ended, prepend=0.0)) * 0.9
+    bottom = np.zeros(len(ended))
+    for name, colour in PARTS.items():
+        part = np.array([getattr(f.split, name) for f in record.batches])
+        label = "Spark: planning, scheduling, shuffling" if name == "spark" else name
+        axes.bar(ended, part, -width, bottom, align="edge", color=colour, label=label)
+        bottom += part
+    steady = seconds[1:] if len(seconds) > 1 else seconds
+    top = 1.35 * float(steady.max())
+    axes.set_ylim(0, top)
+    for at, length in zip(ended, seconds, strict=True):
+        if length > top:
+            axes.annotate(f"{length:.1f} s", (at, top), xytext=(3, -12), textcoords="offset points", fontsize=9)
+    axes.set_ylabel("seconds")
+    axes.set_title("Time of each micro-batch", loc="left")
+    axes.legend(loc="upper right", ncols=len(PARTS), fontsize=9)
+
+
+def _wait(axes: Axes, record: Record, ended: Floats) -> None:
+    waits = [(at, w) for at, w in zip(ended, record.latencies(), strict=True) if len(w)]
+    times = [at for at, _ in waits]
+    axes.plot(times, [w.max() for _, w in waits], color=SLOW, marker=".", label="longest")
+    axes.plot(times, [np.median(w) for _, w in waits], color=ROWS, marker=".", label="median")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("seconds")
+    axes.set_title("From row written to micro-batch delivered", loc="left")
+    axes.legend(loc="upper right", ncols=2)
+
+
+def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
+    axes.plot(ended, [f.queries for f in record.batches], color=ROWS, label="registered")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    axes.set_ylabel("registered", color=ROWS)
+    axes.set_title("Alerts", loc="left")
+    if record.came:
+        beside = axes.twinx()
+        times = [c.at - record.begun for c in record.came]
+        beside.plot(times, np.cumsum([c.added for c in record.came]), color="#2ca02c", label="added since the start")
+        beside.plot(times, np.cumsum([c.dropped for c in record.came]), color=SLOW, label="dropped since the start")
+        beside.set_ylim(bottom=0)
+        beside.set_ylabel("came and went")
+        beside.spines["top"].set_visible(False)
+        beside.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        beside.legend(loc="lower right")
+    axes.legend(loc="upper left")

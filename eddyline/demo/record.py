@@ -1,0 +1,69 @@
+"""What is written down while the demo runs, for its summary and its plot. Times are seconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.demo.market import COLUMNS
+from eddyline.spark.progress import Figures
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file of input."""
+
+    at: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Come:
+    """Alerts that have come and gone at once."""
+
+    at: float
+    added: int
+    dropped: int
+
+
+@dataclass
+class Record:
+    begun: float
+    registering: float = 0.0  # seconds
+    first_results: float | None = None
+    batches: list[Figures] = field(default_factory=list)
+    written: dict[str, list[Written]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    came: list[Come] = field(default_factory=list)
+
+    @property
+    def added(self) -> int:
+        return sum(c.added for c in self.came)
+
+    @property
+    def dropped(self) -> int:
+        return sum(c.dropped for c in self.came)
+
+    def changes(self) -> dict[str, int]:
+        """By family."""
+        return {name: sum(f.families[name].changes for f in self.batches) for name in self.batches[-1].families}
+
+    def latencies(self) -> list[Floats]:
+        """By micro-batch: for each of its rows, the seconds from when its file was written to when it was delivered."""
+        found = [[np.empty(0)] for _ in self.batches]
+        for name, written in self.written.items():
+            taken = delivered_in(written, [f.streams[name].rows for f in self.batches])
+            for file, batch in zip(written, taken, strict=True):
+                if batch < len(found):
+                    found[batch].append(np.full(file.rows, self.batches[batch].ended - file.at))
+        return [np.concatenate(waits) for waits in found]
+
+
+def delivered_in(written: Sequence[Written], rows: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The micro-batch of each file, by how many rows each took: files are taken whole, in the order of writing."""
+    ends = np.cumsum([f.rows for f in written])
+    return np.searchsorted(np.cumsum(rows), ends).astype(np.int64)
