@@ -21,7 +21,7 @@ from eddyline.operators.lower import lower_family
 from eddyline.plan.build import plan
 from eddyline.sql import statements as st
 from eddyline.sql.binder import bind_family
-from eddyline.sql.bound import Expr, Field
+from eddyline.sql.bound import Expr, Field, TableSource, sources
 from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.sql.declared import declared
 from eddyline.sql.expressions import ExpressionBinder
@@ -172,7 +172,8 @@ def select(db: Connection, text: st.QueryText) -> pa.Table:
                 message, hint="CREATE CONTINUOUS QUERY or MATERIALIZED VIEW over it.", sql=text.sql, span=span_of(node)
             )
     binding = bind_family(standing, text, ())
-    for view in db.catalog.views:
+    read = {s.table.lower() for s in sources(binding.bound.query) if isinstance(s, TableSource)}
+    for view in (v for v in db.catalog.views if v.name.lower() in read):
         rows = TableRows(standing.tables[view.name])
         rows.columns = [c.combine_chunks() for c in db.snapshot(view.name).columns]
         contents[view.name.lower()] = rows.content()

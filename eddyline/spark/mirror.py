@@ -104,6 +104,15 @@ class Mirror(Connection):
     def advance(self, to: Any) -> Any:
         raise CatalogError("The clock of a pipeline follows its sources.", hint="Declare IDLE AFTER on quiet streams.")
 
+    def snapshot(self, name: str) -> pa.Table:
+        self.query(name)
+        raise CatalogError(f"A pipeline keeps no answer of {name!r} to be asked for.", hint="Read its sink.")
+
+    def explain(self, name: str, analyze: bool = False) -> str:
+        if analyze:
+            raise CatalogError("EXPLAIN ANALYZE needs the engine's figures.", hint="`eddyline run` shows them live.")
+        return super().explain(name)
+
     # what statements do here
 
     def define(self, thing: Stream | Table | View | Sink) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import control
@@ -70,7 +72,7 @@ class Pipeline:
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
         self.progress = Progress(self.mirror, _cores(spark))
         self.delivery.listeners.append(self.progress.delivered)
-        self._listening = False
+        self._run: Run | None = None  # the last
 
     # queries come and go
 
@@ -110,7 +112,7 @@ class Pipeline:
 
     def figures(self) -> Figures | None:
         """Of the last micro-batch that has ended; None before the first."""
-        return self.progress.latest
+        return self._run.figures() if self._run is not None else None
 
     def listen(self, listener: Listener) -> None:
         """Calls `listener(figures)` after every micro-batch."""
@@ -130,9 +132,8 @@ class Pipeline:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self.delivery.check()
         self.delivery.sweep()
-        if not self._listening:
+        if self._run is None:
             self.spark.streams.addListener(ProgressListener(self.progress))
-            self._listening = True
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)
@@ -141,7 +142,8 @@ class Pipeline:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        return Run(writer.start(), self.progress)
+        self._run = Run(writer.start(), self.progress)
+        return self._run
 
     def _own_conf(self) -> dict[str, str]:
         skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
@@ -193,4 +195,8 @@ def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Litera
 
 
 def _cores(spark: SparkSession) -> int:
-    return int(spark.range(1).rdd.context.defaultParallelism)
+    """How many tasks can run at once, as far as Spark tells its users."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", spark.conf.get("spark.master", None) or "")
+    if local:
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    return max(1, spark.range(4096).select(F.spark_partition_id().alias("part")).distinct().count())

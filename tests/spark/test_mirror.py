@@ -1,0 +1,151 @@
+"""The mirror: statements checked as in-process, written down as commits, and taken up by others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from eddyline.errors import CatalogError, DataError, Error, StateError
+from eddyline.spark import mirror as mirrors
+from eddyline.spark.commits import AddQueries, CommitLog, DropQueries, NewFamily
+from eddyline.spark.mirror import Mirror
+from eddyline.spark.replica import Replica
+
+STREAM = "CREATE STREAM t (k INT, v DOUBLE, ts TIMESTAMP) WATERMARK ts"
+FAMILY = "CREATE QUERY FAMILY f (lo DOUBLE) AS SELECT k FROM t WHERE v >= :lo"
+
+
+def opened(folder: Path) -> Mirror:
+    found = Mirror(CommitLog(folder / "ck" / "eddyline" / "catalog"))
+    found.catch_up()
+    return found
+
+
+def alerts(*names: str) -> pa.Table:
+    return pa.table({"query": list(names), "lo": [float(i) for i in range(len(names))]})
+
+
+def names(mirror: Mirror) -> list[str]:
+    return sorted(mirror.execute("SHOW QUERIES")["query"].to_pylist())
+
+
+def test_what_one_process_commits_another_takes_up(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    one.execute(f"{STREAM}; {FAMILY}")
+    other.register("f", alerts("a", "b"))
+    one.execute("CREATE CONTINUOUS QUERY q AS SELECT k FROM t WHERE v > 1.5")
+    other.drop("f", ["a"])
+    one.catch_up()
+    assert names(one) == names(other) == ["b", "q"]
+    with pytest.raises(CatalogError, match="already a query 'q'"):
+        other.execute("CREATE CONTINUOUS QUERY q AS SELECT v FROM t")
+
+
+def test_texts_are_rows_of_a_numbered_family_in_the_log(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(STREAM)
+    mirror.execute("; ".join(f"CREATE CONTINUOUS QUERY q{i} AS SELECT k FROM t WHERE v > {i}.5" for i in range(50)))
+    first, *rest = mirror.log.read(2)
+    assert isinstance(first, NewFamily)
+    (added,) = rest
+    assert isinstance(added, AddQueries)
+    assert added.names.to_pylist() == [f"q{i}" for i in range(50)]
+    assert added.params[0].to_pylist() == [i + 0.5 for i in range(50)]
+
+
+def test_a_statement_that_fails_commits_nothing_and_a_script_what_came_before(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(STREAM)
+    for bad in ("CREATE CONTINUOUS QUERY q AS SELECT nothing FROM t", "DROP STREAM x", "CREATE STREAM t (a INT)"):
+        with pytest.raises(Error):
+            mirror.execute(bad)
+    assert mirror.log.latest() == 1
+    with pytest.raises(Error):
+        mirror.execute(f"{FAMILY}; CREATE CONTINUOUS QUERY q AS SELECT nothing FROM t")
+    assert mirror.log.latest() == 2
+    with pytest.raises(DataError):
+        mirror.register("f", pa.table({"query": ["a"], "lo": ["much"]}))
+    assert mirror.log.latest() == 2
+    assert names(opened(tmp_path)) == []
+
+
+def test_a_script_is_run_once_and_what_was_dropped_since_stays_dropped(tmp_path: Path) -> None:
+    script = f"{STREAM}; CREATE CONTINUOUS QUERY q AS SELECT k FROM t; CREATE CONTINUOUS QUERY r AS SELECT v FROM t"
+    opened(tmp_path).run_script(script)
+    opened(tmp_path).execute("DROP CONTINUOUS QUERY q")
+    opened(tmp_path).run_script(script + "; CREATE CONTINUOUS QUERY s AS SELECT ts FROM t")
+    assert names(opened(tmp_path)) == ["r", "s"]
+
+
+def test_a_snapshot_says_what_the_commits_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "COMMITS", 5)
+    monkeypatch.setattr(mirrors, "MOST_COMMITS", 5)
+    mirror = opened(tmp_path)
+    mirror.execute(f"{STREAM}; CREATE TABLE u (k INT PRIMARY KEY, n STRING); {FAMILY}")
+    mirror.execute("INSERT INTO u VALUES (1, 'one'), (2, 'two')")
+    mirror.function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
+    mirror.register("f", alerts("a", "b", "c"))
+    mirror.drop("f", ["b"])
+    mirror.execute("CREATE CONTINUOUS QUERY q AS SELECT half(v) AS h FROM t")
+    mirror.quarantine(mirror.registry.named("f").number, [2], "for a reason")
+    log = mirror.log
+    base = log.snapshot_before(log.latest())
+    assert base > 0
+    log.trim(base)
+    assert not log.has(1)
+    again = opened(tmp_path)
+    assert names(again) == ["a", "c", "q"]
+    assert again.tables["u"].to_arrow().to_pylist() == [{"k": 1, "n": "one"}, {"k": 2, "n": "two"}]
+    assert again.functions.bodies["half"](4.0) == 2.0
+    assert again.quarantined == mirror.quarantined
+    again.register("f", alerts("d"))
+    replica = Replica(log, lambda *_: True)
+    actions = list(replica.move_to(log.latest(), lambda _, ids: ids * 0))
+    assert {f.name: len(f.queries) for f in replica.families.values()} == {"f": 2, "family_2": 1}
+    assert not any(isinstance(a, DropQueries) for a in actions)
+    assert replica.families[1].queries.next_id == 4
+
+
+def test_a_million_queries_are_taken_up_as_columns(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(f"{STREAM}; {FAMILY}")
+    n = 1_000_000
+    numbers = pa.array(range(n))
+    mirror.register("f", pa.table({"query": numbers.cast(pa.string()), "lo": numbers.cast(pa.float64())}))
+    again = opened(tmp_path)
+    assert len(again.registry.named("f").queries) == n
+    again.drop("f", ["17"])
+    with pytest.raises(CatalogError, match="no query '17'"):
+        again.drop("f", ["17"])
+
+
+def test_what_a_pipeline_cannot_do_is_said(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(f"{STREAM}; CREATE CONTINUOUS QUERY q AS SELECT k FROM t; CREATE TABLE u (k INT)")
+    mirror.execute("INSERT INTO u VALUES (1)")
+    assert mirror.execute("SELECT k FROM u")["k"].to_pylist() == [1]
+    for call in (
+        lambda: mirror.push("t", []),
+        lambda: mirror.advance("2026-01-01"),
+        lambda: mirror.snapshot("q"),
+        lambda: mirror.execute("EXPLAIN ANALYZE q"),
+        lambda: mirror.execute("INSERT INTO t VALUES (1, 2.0, '2026-01-01')"),
+    ):
+        with pytest.raises(CatalogError) as raised:
+            call()
+        assert raised.value.hint
+
+
+def test_a_damaged_or_missing_commit_is_named(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(STREAM)
+    mirror.execute(FAMILY)
+    folder = tmp_path / "ck" / "eddyline" / "catalog"
+    (folder / "000000000001.commit").write_bytes(b"nonsense")
+    with pytest.raises(StateError, match=r"000000000001\.commit' is damaged"):
+        opened(tmp_path)
+    (folder / "000000000001.commit").unlink()
+    with pytest.raises(StateError, match=r"000000000001\.commit' is missing"):
+        opened(tmp_path)
