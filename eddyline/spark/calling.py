@@ -9,8 +9,10 @@ does.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,8 @@ from uuid import uuid4
 from eddyline.errors import StateError
 
 PATIENCE = 60.0  # seconds that a resident may take to start
+UNUSED = 7 * 86400  # seconds after which a copy of state is given up
+SLOTS = os.cpu_count() or 1  # residents of an executor
 
 
 def machine_folder() -> Path:
@@ -32,16 +36,45 @@ def machine_folder() -> Path:
     return folder
 
 
-def call(slot: str) -> Connection:
-    """A connection to the resident of a slot; the caller closes it."""
-    owner = executor_process()
+def slot_of_partition(number: int) -> int:
+    """Which resident packs a source partition: there is one per core."""
+    return number % SLOTS
+
+
+def slot_of_bucket(checkpoint: str, bucket: int) -> int:
+    """Which resident keeps a bucket: the one that has it, or the one with the fewest.
+
+    An executor gets any of a cluster's buckets; by their number alone, those that run together could share a resident.
+    """
+    folder = executor_folder(executor_process())
+    key = f"{checkpoint} {bucket}"
+    with (folder / "slots").open("a+") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        f.seek(0)
+        known: dict[str, int] = json.loads(f.read() or "{}")
+        if key not in known:
+            counts = [list(known.values()).count(i) for i in range(SLOTS)]
+            known[key] = counts.index(min(counts))
+            f.truncate(0)
+            f.write(json.dumps(known))
+        return known[key]
+
+
+def executor_folder(owner: int) -> Path:
     folder = machine_folder() / f"executor-{owner}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    address = folder / f"{slot}.sock"
+    return folder
+
+
+def call(slot: int) -> Connection:
+    """A connection to the resident of a slot; the caller closes it."""
+    owner = executor_process()
+    folder = executor_folder(owner)
+    address = folder / f"resident-{slot}.sock"
     found = _connect(address)
     if found is not None:
         return found
-    with (folder / f"{slot}.lock").open("w") as lock:
+    with address.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = _connect(address)  # another worker may have been quicker
         return found if found is not None else _start(address, owner)
@@ -79,7 +112,19 @@ def _connect(address: Path) -> Connection | None:
         return None
 
 
+def _tidy() -> None:
+    """Removes what executors that have ended left behind, and copies of state that nobody has used for a week."""
+    for folder in machine_folder().glob("executor-*"):
+        if not Path(f"/proc/{folder.name.removeprefix('executor-')}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in machine_folder().glob("segments/*"):
+        with suppress(OSError):
+            if time.time() - max(f.stat().st_mtime for f in [folder, *folder.rglob("*")]) > UNUSED:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _start(address: Path, owner: int) -> Connection:
+    _tidy()
     address.unlink(missing_ok=True)
     log = address.with_suffix(".log")
     command = [sys.executable, "-m", "eddyline.spark.resident", str(address), str(owner)]

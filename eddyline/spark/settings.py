@@ -34,10 +34,6 @@ class Settings:
 
         return CommitLog(self.own / "catalog")
 
-    @property
-    def staging(self) -> Path:
-        return self.own / "staged"
-
     def clocks_file(self, batch: int) -> Path:
         return self.own / "clocks" / f"{batch:09}.json"
 

@@ -7,7 +7,6 @@ is in force in a micro-batch is read from Spark's own offset log, so that a repl
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -21,7 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from eddyline.errors import StateError
-from eddyline.spark.calling import call
+from eddyline.spark.calling import call, slot_of_bucket, slot_of_partition
 from eddyline.spark.control import offset_in
 from eddyline.spark.settings import Moment, Settings
 
@@ -43,7 +42,7 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
         moment = moment_of(settings, batch_of(task))
         number = task.partitionId()
         sent = 0
-        with call(_slot(number)) as resident:
+        with call(slot_of_partition(number)) as resident:
             resident.send(("pack", settings, moment, relation, number))
             for piece in _pieces(batches) if relation else ():
                 resident.send_bytes(piece)
@@ -56,10 +55,6 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
             yield _row(keys[report[0]], source, number, REPORT, report[1])
 
     return packed
-
-
-def _slot(number: int) -> str:
-    return f"resident-{number % (os.cpu_count() or 1)}"
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
@@ -109,7 +104,7 @@ class Process(StatefulProcessor):
         bucket = self.keys.index(int(key[0]))
         loaded = time.perf_counter()
         read = 0
-        with call(_slot(bucket)) as resident:
+        with call(slot_of_bucket(self.settings.checkpoint, bucket)) as resident:
             resident.send(("step", self.settings, bucket, batch_of(_task()), head, given))
             kind, *answer = _checked(resident.recv())
             while kind == "need":
