@@ -46,11 +46,15 @@ def join(parts: Sequence[bytes]) -> bytes:
 def split(joined: bytes) -> list[bytes]:
     count = int.from_bytes(joined[:8], "little")
     place = 8 + 8 * count
+    if place > len(joined):
+        raise ValueError("it is cut off, or something else")
     parts = []
     for i in range(count):
         size = int.from_bytes(joined[8 + 8 * i : 16 + 8 * i], "little")
         parts.append(joined[place : place + size])
         place += size
+    if place != len(joined):
+        raise ValueError(f"it has {len(joined)} bytes instead of {place}")
     return parts
 
 

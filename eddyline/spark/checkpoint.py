@@ -48,6 +48,17 @@ def begin(folder: Path, new: Fixed) -> None:
     write_whole(pipeline_file(folder), json.dumps({"format": FORMAT} | asdict(new)))
 
 
+def check_catalog(folder: Path, log: CommitLog) -> None:
+    """Raises if the last micro-batch had a commit in force that the catalog's log no longer has."""
+    from eddyline.spark.control import offset_in
+
+    batches = [int(f.name) for f in (folder / "offsets").glob("*") if f.name.isdigit()]
+    if batches:
+        commit = offset_in((folder / "offsets" / str(max(batches))).read_text())["commit"]
+        if commit > log.latest():
+            log.read(commit)  # says which file is missing
+
+
 def mirror_of(checkpoint: str | Path) -> Mirror:
     """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not."""
     folder = folder_of(checkpoint)

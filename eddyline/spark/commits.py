@@ -26,6 +26,7 @@ from eddyline.spark import blocks
 from eddyline.state.delta import Ints
 
 FORMAT = 1
+_RESTORE = "Restore the whole checkpoint."
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,8 @@ class CommitLog:
         self._latest = 0
 
     def latest(self) -> int:
-        """The number of the last commit; looks only at what came since it was last asked."""
-        if not self._latest:
+        """The number of the last commit; looks only at what came since it was last asked, unless that was let go of."""
+        if not self._latest or not self.has(self._latest):
             self._latest = max([*self._numbers("commit"), *self._numbers("snapshot")], default=0)
         while self._file(self._latest + 1).exists():
             self._latest += 1
@@ -259,14 +260,14 @@ class CommitLog:
     def _read(self, file: Path) -> list[Action]:
         try:
             header, *actions = blocks.split(file.read_bytes())
-            found = json.loads(header)["format"]
+            said = json.loads(header)
+            found = said["format"]
+            if found == FORMAT and said.get("digest", "") not in ("", blocks.digest(*actions)):
+                raise ValueError("it does not hold what was written")
         except FileNotFoundError:
-            raise StateError(
-                f"The catalog's {file.suffix[1:]} {int(file.stem)} is missing in {str(self.path)!r}.",
-                hint="Restore the whole checkpoint.",
-            ) from None
-        except (ValueError, KeyError, OSError) as e:
-            raise StateError(f"The catalog's file {str(file)!r} is damaged: {e}.") from None
+            raise StateError(f"The catalog's file {str(file)!r} is missing.", hint=_RESTORE) from None
+        except (ValueError, KeyError, TypeError, OSError) as e:
+            raise StateError(f"The catalog's file {str(file)!r} is damaged: {e}.", hint=_RESTORE) from None
         if found != FORMAT:
             raise StateError(
                 f"The catalog's {file.suffix[1:]} {int(file.stem)} has format {found}, this version reads {FORMAT}.",
@@ -276,9 +277,10 @@ class CommitLog:
 
     def _write(self, file: Path, number: int, actions: Sequence[Action]) -> int:
         beside = self.path / f".{uuid4().hex}"
-        header: dict[str, Any] = {"format": FORMAT, "number": number}
+        bodies = [_encode(a) for a in actions]
+        header: dict[str, Any] = {"format": FORMAT, "number": number, "digest": blocks.digest(*bodies)}
         with beside.open("wb") as f:
-            size = f.write(blocks.join([json.dumps(header).encode(), *(_encode(a) for a in actions)]))
+            size = f.write(blocks.join([json.dumps(header).encode(), *bodies]))
             f.flush()
             os.fsync(f.fileno())
         try:

@@ -52,9 +52,13 @@ _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 class Mirror(Connection):
     def __init__(self, log: CommitLog) -> None:
-        super().__init__()
         self.log = log
         self.guard = threading.RLock()  # users and the driver's delivery work on the same mirror
+        self._begin()
+
+    def _begin(self) -> None:
+        """An empty catalog, at the beginning of the log."""
+        super().__init__()
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
         self.widths: dict[int, float] = {}  # of cells, by family
@@ -243,6 +247,8 @@ class Mirror(Connection):
         """Takes up what others have committed."""
         with self.guard:
             latest = self.log.latest()
+            if self.version < latest and not self.log.has(self.version + 1):
+                self._begin()  # this mirror has slept, and what it has missed stands only in a snapshot by now
             base = self.log.snapshot_before(latest) if not self.version else 0
             if base:
                 for action in self.log.read_snapshot(base):

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import control
-from eddyline.spark.checkpoint import Fixed, begin, fixed, folder_of
+from eddyline.spark.checkpoint import Fixed, begin, check_catalog, fixed, folder_of
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
@@ -67,6 +67,7 @@ class Pipeline:
         folder = folder_of(checkpoint)
         begun = _begun(spark, folder, buckets, clock)
         self.settings = Settings(str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error)
+        check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())
         self.delivery = Delivery(self.spark, self.settings, self.mirror)

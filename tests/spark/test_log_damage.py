@@ -1,0 +1,92 @@
+"""The catalog's log: a file that is missing or damaged is named, never passed over; writers and readers in any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from eddyline.errors import StateError
+from eddyline.spark.checkpoint import check_catalog
+from eddyline.spark.commits import CommitLog
+from eddyline.spark.mirror import Mirror
+
+SCRIPT = """
+CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 SECONDS;
+CREATE QUERY FAMILY f (k INT) AS SELECT a FROM s WHERE a > :k
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CommitLog:
+    """Three commits: a script, some queries of a family, and a query of its own."""
+    mirror = Mirror(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    mirror.run_script(SCRIPT)
+    mirror.register("f", [{"query": f"q{i}", "k": i} for i in range(100)])
+    mirror.execute("CREATE CONTINUOUS QUERY q AS SELECT DISTINCT a FROM s")
+    return CommitLog(mirror.log.path)
+
+
+def files(log: CommitLog) -> list[Path]:
+    return sorted(log.path.glob("*.commit"))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_missing_commit_is_named(log: CommitLog, number: int) -> None:
+    file = files(log)[number]
+    file.unlink()
+    with pytest.raises(StateError, match=f"{file.name}' is missing"):
+        Mirror(log).catch_up()
+
+
+def test_a_missing_last_commit_that_was_in_force_is_named(log: CommitLog) -> None:
+    checkpoint = log.path.parents[1]
+    (checkpoint / "offsets").mkdir()
+    (checkpoint / "offsets" / "7").write_text('v1\n{"conf":{}}\n{"eddyline": 1, "commit": 3, "now": 5}\n')
+    check_catalog(checkpoint, log)
+    file = files(log)[-1]
+    file.unlink()
+    with pytest.raises(StateError, match=f"{file.name}' is missing"):
+        check_catalog(checkpoint, CommitLog(log.path))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_commit_is_named_and_never_read_as_another(log: CommitLog, seed: int) -> None:
+    rnd = Random(seed)
+    file = rnd.choice(files(log))
+    whole = file.read_bytes()
+    kind = rnd.choice(["cut off", "flipped", "other", "longer", "empty"])
+    at = rnd.randrange(len(whole))
+    match kind:
+        case "cut off":
+            file.write_bytes(whole[:at])
+        case "flipped":
+            at = rnd.randrange(len(whole) // 2, len(whole))  # in what the commit says, not in its own header
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rnd.randrange(8)]) + whole[at + 1 :])
+        case "other":
+            file.write_bytes(rnd.randbytes(rnd.choice([1, 8, 100, len(whole)])))
+        case "longer":
+            file.write_bytes(whole + b"more")
+        case "empty":
+            file.write_bytes(b"")
+    with pytest.raises(StateError, match=file.name):
+        Mirror(log).catch_up()
+
+
+def test_a_mirror_that_slept_through_snapshots_and_what_they_replace_goes_on(log: CommitLog) -> None:
+    sleeper = Mirror(log)
+    sleeper.catch_up()
+    busy = Mirror(CommitLog(log.path))
+    for i in range(200):
+        busy.execute(f"CREATE CONTINUOUS QUERY x{i} AS SELECT a FROM s WHERE a < {i}")
+    busy.drop("f", ["q3", "q4"])
+    busy.log.trim(busy.version)
+    assert not busy.log.has(4), "nothing was let go of"
+    sleeper.execute("CREATE CONTINUOUS QUERY y AS SELECT a FROM s WHERE a < 7")
+    fresh = Mirror(CommitLog(log.path))
+    fresh.catch_up()
+    listed = [m.execute("SHOW QUERIES").to_pylist() for m in (sleeper, fresh)]
+    assert listed[0] == listed[1]
+    assert {"y", "x199", "q2"} <= {r["query"] for r in listed[0]}
+    assert not {"q3", "q4"} & {r["query"] for r in listed[0]}
