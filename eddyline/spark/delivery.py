@@ -67,7 +67,7 @@ class Delivery:
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")
         if self.settings.on_bad_rows == "set apart":
-            report_bad_files(self.settings, self.relations, batch)
+            reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, batch)
         for sink in self.mirror.catalog.sinks:
             self._deliver(sink, [s for s in staged if s.sink == sink.name], batch)
         self._write_clocks(batch, reports[0]["clocks"])

@@ -19,7 +19,7 @@ from eddyline.errors import Error, StateError
 _KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Error)}
 _OURS = re.compile(r"^eddyline\.(?:\w+\.)+(\w+): ", re.MULTILINE)
 _END = re.compile(r"\n\s*\n|\n\s+at [\w.$]+\(|\n\s*SQLSTATE: |\n=== |\nJVM stacktrace")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ([^\n]*)")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ((?:(?!\[[A-Z]).)*)")
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF")
 _BUG = "This is a fault of Eddyline's: --verbose shows where. What was delivered so far is whole."
 _MORE = "--verbose shows all that Spark says."

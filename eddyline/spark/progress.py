@@ -49,7 +49,7 @@ class OfStream:
 
     rows: int = 0  # that came, with those set apart
     late: int = 0
-    bad: int = 0
+    bad: int = 0  # rows, and files that could not be read at all
     watermark: float | None = None  # seconds since 1970; None: no row has come yet, or it is a table
 
 
@@ -176,6 +176,8 @@ class Progress:
 def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mirror: Mirror, cores: int) -> Figures:
     """What the reports of all buckets tell of a micro-batch; `seconds` is what its delivery took."""
     packed = [p for r in reports for p in r["packed"]]
+    unread = [(name, found) for r in reports for name, found in r.get("bad_files", {}).items()]
+    files = [{"relation": n, "rows": 0, "late": 0, "bad": len(found), "first_bad": found[0]} for n, found in unread]
     split = Split(
         pack=spread((p["seconds"] for p in packed), cores),
         process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
@@ -187,12 +189,12 @@ def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mi
         ended=time.time(),
         version=min(r["version"] for r in reports),
         families=_families(mirror, reports, packed),
-        streams=_streams(mirror, reports[0]["clocks"], packed),
+        streams=_streams(mirror, reports[0]["clocks"], [*packed, *files]),
         split=split,
         state_bytes=sum(r["state_bytes"] for r in reports),
         cache_hits=sum(r["cache"] == "hit" for r in reports),
         cache_misses=sum(r["cache"] == "miss" for r in reports),
-        first_bad=next((p["first_bad"] for p in packed if p["first_bad"]), ""),
+        first_bad=next((p["first_bad"] for p in (*packed, *files) if p["first_bad"]), ""),
     )
 
 
