@@ -1,7 +1,7 @@
 """The families of alerts: filters, a join by key and time, a windowed aggregate, a join within a band.
 
-They differ in cost: an alert on a symbol sees the rows of that symbol, a range the rows within it, and a band pairs all
-trades with all quotes of a second.
+They differ in cost: an alert on a symbol sees the rows of that symbol, a range the rows within it, and the bands look
+at every trade with every quote of the same second at nearly its price.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eddyline.demo.market import RATE, Columns, Market
+from eddyline.demo.market import Columns, Market
 
 
 def _level(market: Market, n: int) -> Columns:
@@ -26,8 +26,8 @@ def _range(market: Market, n: int) -> Columns:
 
 
 def _band(market: Market, n: int) -> Columns:
-    lo = market.rng.uniform(-50, 50, n)
-    return {"lo": lo, "hi": lo + 0.005 * RATE / market.rate}  # pairs grow with the square of the rate
+    lo = market.rng.uniform(-0.1, 0.1, n)
+    return {"lo": lo, "hi": lo + 0.0005}
 
 
 def _near(market: Market, n: int) -> Columns:

@@ -32,6 +32,7 @@ TRIGGER = "1 second"
 # Each file is a task of its own: Spark would put small ones together by their size, and rows of one task that come
 # after later ones may be late.
 CONF = {"spark.sql.files.openCostInBytes": str(2**27)}
+FILES = 5  # of each stream in a micro-batch, at most: one that is behind catches up in steps of a few seconds
 PLOT = "demo.png"
 
 
@@ -47,7 +48,10 @@ def run(queries: int, seconds: float, rate: float, folder: Path | None, seed: in
 
 def script(folder: Path) -> str:
     """The pipeline: two streams of files, the families, and a sink for all of them."""
-    streams = [f"{stream(name)}\n  USING parquet OPTIONS (path '{folder / name}')" for name in COLUMNS]
+    streams = [
+        f"{stream(name)}\n  USING parquet OPTIONS (path '{folder / name}', maxFilesPerTrigger '{FILES}')"
+        for name in COLUMNS
+    ]
     sink = f"CREATE SINK alerts USING parquet OPTIONS (path '{folder / 'alerts'}')"
     return ";\n\n".join([*streams, *(alerts.statement for alerts in FAMILIES), sink]) + ";\n"
 
@@ -75,13 +79,14 @@ class Demo:
         finally:
             self._asked.set()
             for thread in self._threads:
-                thread.join()
-        if code == 0 and self.record.batches:
+                if thread.is_alive():
+                    thread.join()
+        if code == 0 and self.record.first_results is not None:
             self._tell()
         return code
 
     def _prepare(self, pipe: Pipeline, display: Display, asked: running.Asked) -> None:
-        """Registers the alerts, and lets the rows flow."""
+        """Registers the alerts; rows flow, and alerts come and go, when the first micro-batch has taken these in."""
         display.say(f"registering {self.queries:,} alerts …")
         begun = time.time()
         counts = sizes(self.queries)
@@ -94,10 +99,11 @@ class Demo:
             Feed(self.market, self.folder, self.record, asked.once),
             Churn(Market(self.market.rng.spawn(1)[0], self.market.rate), pipe, counts, self.record, asked.once),
         ]
-        for thread in self._threads:
-            thread.start()
 
     def _take(self, f: Figures) -> None:
+        if not self.record.batches:
+            for thread in self._threads:
+                thread.start()
         self.record.batches.append(f)
         if self.record.first_results is None and f.changes:
             self.record.first_results = f.ended

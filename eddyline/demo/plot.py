@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from eddyline.demo.record import Floats, Record
@@ -42,7 +44,7 @@ def _flow(axes: Axes, record: Record, ended: Floats) -> None:
         for what, colour in (("rows", ROWS), ("changes", CHANGES)):
             counts = np.array([getattr(f, what) for f in record.batches[1:]])
             axes.plot(ended[1:], counts / gaps, color=colour, marker=".", label=what)
-        axes.legend(loc="upper right", ncols=2)
+        _legend(axes)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     axes.set_ylabel("per second")
@@ -67,7 +69,7 @@ def _time(axes: Axes, record: Record, ended: Floats) -> None:
             axes.annotate(f"{length:.1f} s", (at, top), xytext=(3, -12), textcoords="offset points", fontsize=9)
     axes.set_ylabel("seconds")
     axes.set_title("Time of each micro-batch", loc="left")
-    axes.legend(loc="upper right", ncols=len(PARTS), fontsize=9)
+    _legend(axes)
 
 
 def _wait(axes: Axes, record: Record, ended: Floats) -> None:
@@ -78,7 +80,7 @@ def _wait(axes: Axes, record: Record, ended: Floats) -> None:
     axes.set_ylim(bottom=0)
     axes.set_ylabel("seconds")
     axes.set_title("From row written to micro-batch delivered", loc="left")
-    axes.legend(loc="upper right", ncols=2)
+    _legend(axes)
 
 
 def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
@@ -95,5 +97,13 @@ def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
         beside.set_ylabel("came and went")
         beside.spines["top"].set_visible(False)
         beside.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-        beside.legend(loc="lower right")
-    axes.legend(loc="upper left")
+        lines = [*axes.lines, *beside.lines]
+        _legend(axes, lines)
+
+
+def _legend(axes: Axes, lines: Sequence[Line2D] | None = None) -> None:
+    """In one row above the axes, where it hides nothing."""
+    handles = axes.get_legend_handles_labels()[0] if lines is None else lines
+    labels = [str(h.get_label()) for h in handles]
+    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "frameon": False}
+    axes.legend(handles, labels, ncols=len(labels), fontsize=9, **place)

@@ -32,9 +32,9 @@ def summary(record: Record, sink: Path) -> str:
     hits = sum(f.cache_hits for f in record.batches)
     steady = record.batches[1:] or record.batches
     seconds = [f.seconds for f in steady]
-    began = "none" if record.first_results is None else duration(record.first_results - record.begun)
+    began = (record.first_results or last.ended) - record.begun
     lines = [
-        ("first results after", f"{began}, of which registering the alerts took {duration(record.registering)}"),
+        ("first results after", f"{began:.1f} s, of which registering the alerts took {duration(record.registering)}"),
         ("rows", f"{rows:,} in {duration(took)} ({rows / took:,.0f}/s), {late:,} of them late"),
         ("changes", f"{changes:,} ({changes / took:,.0f}/s)"),
         ("alerts", f"{last.queries:,} at the end; {record.added:,} added and {record.dropped:,} dropped on the way"),
@@ -50,12 +50,7 @@ def summary(record: Record, sink: Path) -> str:
 
 
 def latency(record: Record) -> str:
-    """Percentiles over all rows that were written after the first micro-batch had ended: the first warms up."""
-    start = record.batches[0].ended
-    waits = np.concatenate([w[w <= f.ended - start] for f, w in zip(record.batches, record.latencies(), strict=True)])
-    if not len(waits):
-        return "no rows after the first micro-batch"
-    p50, p90, p99 = np.percentile(waits, [50, 90, 99])
+    p50, p90, p99 = np.percentile(np.concatenate(record.latencies()), [50, 90, 99])
     return f"p50 {p50:.2f} s, p90 {p90:.2f} s, p99 {p99:.2f} s, from row written to micro-batch delivered"
 
 
