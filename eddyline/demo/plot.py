@@ -97,13 +97,12 @@ def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
         beside.set_ylabel("came and went")
         beside.spines["top"].set_visible(False)
         beside.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-        lines = [*axes.lines, *beside.lines]
-        _legend(axes, lines)
+        _legend(axes, [*axes.lines, *beside.lines])
 
 
 def _legend(axes: Axes, lines: Sequence[Line2D] | None = None) -> None:
     """In one row above the axes, where it hides nothing."""
     handles = axes.get_legend_handles_labels()[0] if lines is None else lines
     labels = [str(h.get_label()) for h in handles]
-    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "frameon": False}
-    axes.legend(handles, labels, ncols=len(labels), fontsize=9, **place)
+    above = (1.0, 0.99)
+    axes.legend(handles, labels, loc="lower right", bbox_to_anchor=above, frameon=False, ncols=len(labels), fontsize=9)
