@@ -143,25 +143,23 @@ class Progress:
         self.latest: Figures | None = None
         self.totals = Totals()
         self.listeners: list[Listener] = []
-        self._open: Figures | None = None  # delivered, but Spark has not spoken yet
-        self._lock = threading.Lock()
+        self._open: dict[int, Figures] = {}  # delivered, but Spark has not spoken of them yet
+        self._lock = threading.RLock()  # a listener may ask for figures
 
     def delivered(self, batch: int, reports: Sequence[Mapping[str, Any]], seconds: float) -> None:
         """A micro-batch has been delivered, which took so many seconds."""
         found = figures(batch, reports, seconds, self.mirror, self.cores)
         with self._lock:
-            before, self._open = self._open, found
-        if before is not None:  # Spark's word was lost
-            self._close(before)
+            self._open[batch] = found
 
     def heard(self, said: Mapping[str, Any]) -> None:
-        """Spark has told of a micro-batch: its StreamingQueryProgress."""
+        """Spark has told of a micro-batch: its StreamingQueryProgress. It tells in order."""
         with self._lock:
-            found = self._open
-            if found is None or found.batch != said["batchId"]:
+            if said["batchId"] not in self._open:
                 return
-            self._open = None
-        self._close(completed(found, said))
+            ended = [self._open.pop(b) for b in sorted(self._open) if b <= said["batchId"]]
+            for found in ended:
+                self._close(completed(found, said) if found.batch == said["batchId"] else found)
 
     def _close(self, found: Figures) -> None:
         self.latest = found

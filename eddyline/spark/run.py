@@ -86,8 +86,7 @@ class Run:
 
     def figures(self) -> Figures | None:
         """Of the last micro-batch of which Spark has told; None before the first."""
-        said = self.lastProgress
-        if said is not None:
+        for said in self.recentProgress:
             self.progress.heard(json.loads(said.json))
         return self.progress.latest
 
