@@ -70,7 +70,9 @@ class Bucket:
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number
         self.settings = settings
-        self.replica = Replica(settings.log(), lambda f, p: lives_in(f, p, number, settings.buckets))
+        self.replica = Replica(
+            settings.log(), settings.clock_policy, lambda f, p: lives_in(f, p, number, settings.buckets)
+        )
         self.running: dict[int, RunningFamily] = {}
         self.clocks: dict[str, StreamClock] = {}
         self.heard: dict[str, int] = {}  # by stream: when, by the wall clock, its last rows came

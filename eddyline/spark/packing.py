@@ -63,7 +63,7 @@ class Partition:
 class Packer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.replica = Replica(settings.log(), lambda _, p: p.kind in ("stateless", "by range"))
+        self.replica = Replica(settings.log(), settings.clock_policy, lambda _, p: p.kind in ("stateless", "by range"))
         self.running: dict[int, RunningFamily] = {}
         self.routes = Routes(self.replica, settings.buckets)
 

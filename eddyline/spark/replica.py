@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +45,12 @@ Since = Callable[[int, Ints], Ints]
 
 
 class Replica:
-    def __init__(self, log: CommitLog, keeps: Callable[[Family, Partitioning], bool]) -> None:
+    def __init__(
+        self, log: CommitLog, clock_policy: Literal["min", "max"], keeps: Callable[[Family, Partitioning], bool]
+    ) -> None:
         """`keeps` says for which families the query table is kept."""
         self.log = log
+        self.clock_policy = clock_policy
         self.version = 0
         self.catalog = Catalog()
         self.functions = Functions({}, {})
@@ -96,7 +101,7 @@ class Replica:
                 checked = check_options(options)
                 family = Family(action.number, action.name, bound, checked, action.kind, action.sql, views)
                 self.families[action.number] = family
-                self.partitioning[action.number] = partitioning(family.plan, family.emit)
+                self.partitioning[action.number] = self._split(family)
                 self.live[action.number] = 0
             case RemoveFamily():
                 for store in (self.families, self.partitioning, self.live, self.width, self._out):
@@ -107,6 +112,13 @@ class Replica:
                 self._queries(action, self.families[action.family].queries, since)
             case ChangeTable() | ScriptRun() | NextFamily():
                 pass
+
+    def _split(self, family: Family) -> Partitioning:
+        split = partitioning(family.plan, family.emit)
+        if self.clock_policy == "max" and split.kind == "stateless" and len(split.routings) > 1:
+            # Which tuples such a family sees depends on its clock, which only buckets know.
+            return replace(split, kind="anywhere")
+        return split
 
     def _queries(
         self, action: AddQueries | LoadQueries | DropQueries | Quarantine, queries: QueryTable, since: Since

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,15 @@ from tests.sql.suite import FUNCTIONS, Case, Outcome, World
 
 
 class Inline:
-    def __init__(self, folder: Path, buckets: int = 3, loses: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        buckets: int = 3,
+        loses: Callable[[], bool] = lambda: False,
+        clock: Literal["min", "max"] = "min",
+    ) -> None:
         """`loses` says whether a bucket, or a packer, is forgotten before its next step."""
-        self.settings = Settings(str(folder / "ck"), buckets, "min", str(folder), "set apart", "null")
+        self.settings = Settings(str(folder / "ck"), buckets, clock, str(folder), "set apart", "null")
         self.mirror = Mirror(self.settings.log())
         self.packers = [Packer(self.settings) for _ in range(2)]
         self.keepers = [Keeper(b, self.settings) for b in range(buckets)]

@@ -101,7 +101,7 @@ def test_a_snapshot_says_what_the_commits_said(tmp_path: Path, monkeypatch: pyte
     assert again.functions.bodies["half"](4.0) == 2.0
     assert again.quarantined == mirror.quarantined
     again.register("f", alerts("d"))
-    replica = Replica(log, lambda *_: True)
+    replica = Replica(log, "min", lambda *_: True)
     actions = list(replica.move_to(log.latest(), lambda _, ids: ids * 0))
     assert {f.name: len(f.queries) for f in replica.families.values()} == {"f": 2, "family_2": 1}
     assert not any(isinstance(a, DropQueries) for a in actions)

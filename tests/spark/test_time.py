@@ -100,3 +100,26 @@ def test_when_all_streams_are_silent_time_passes_by_the_wall_clock_and_rows_expi
     inline.step({})
     assert changes(inline, "family_2")[0] == (10.0, "+", 1)
     assert [c[1:] for c in changes(inline, "family_2")] == [("+", 1), ("-", 1)]
+
+
+def test_under_the_latest_clock_a_union_sees_what_one_place_would_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import eddyline
+
+    monkeypatch.setattr(keeping, "local_folder", lambda _, bucket: tmp_path / "segments" / str(bucket))
+    inline = Inline(tmp_path, 2, clock="max")
+    db = eddyline.connect(clock="max")
+    for statement in (
+        "CREATE STREAM r (k INT, ts TIMESTAMP) WATERMARK ts",
+        "CREATE STREAM s (k INT, ts TIMESTAMP) WATERMARK ts",
+        "CREATE CONTINUOUS QUERY u AS SELECT k FROM r [RANGE 1 SECONDS] UNION ALL SELECT k FROM s [RANGE 1 SECONDS]",
+    ):
+        inline.mirror.execute(statement)
+        db.execute(statement)
+    inline.mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    found = []
+    for batch in ({"r": rows((1, 10))}, {"s": rows((2, 5), (3, 10), (4, 12))}, {"r": rows((5, 11), (6, 13))}):
+        inline.step({name: [table] for name, table in batch.items()})
+        found += db.push(batch).rows("u")["k"].to_pylist()
+    assert [c[2] for c in changes(inline, "family_1")] == sorted(found) == [1, 3, 4, 6]
