@@ -181,7 +181,7 @@ def doctor() -> None:
 def demo(
     queries: Annotated[int, typer.Option(min=10, help="Alerts to register.")] = 100_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to go on for after the first results.")] = 60.0,
-    rate: Annotated[float, typer.Option(min=1, help="Rows of each of the two streams in a second.")] = 1000.0,
+    rate: Annotated[float, typer.Option(min=1, help="Rows of each of the two streams in a second.")] = 500.0,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all that it reads and writes is kept; a new one.")
     ] = None,
