@@ -4,8 +4,8 @@ Rows are checked, late ones set apart, stateless families answered at once, and 
 of a stream is sent once, however many families share it. Every partition also sends a note to every bucket, so that all
 buckets know the same watermarks, arrival numbers and catalog version.
 
-A tuple is late if it is behind the watermark at the start of the micro-batch, or behind the tuples before it in its own
-source partition. Partitions of one micro-batch have no order among them.
+A tuple is late if it is behind the watermark at the start of the micro-batch. Rows of one micro-batch have no order: the
+place that a source gives them says little of when they came, and may be another in a replay.
 """
 
 from __future__ import annotations
@@ -156,10 +156,9 @@ class Packer:
     ) -> tuple[list[pa.Array], Ints]:
         ts = micros(columns[stream.time])
         before = partition.moment.clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
-        high = before["high"] if partition.high is None else max(before["high"], partition.high)
-        late = StreamClock(stream.delay, high, before["floor"]).arrive(ts)
+        late = ts < StreamClock(stream.delay, before["high"], before["floor"]).watermark
         if len(ts):
-            partition.high = max(int(ts.max()), partition.high if partition.high is not None else MIN)
+            partition.high = max(int(ts.max()), MIN if partition.high is None else partition.high)
         if not late.any():
             return columns, ts
         partition.late += int(late.sum())

@@ -1,7 +1,7 @@
 """What a pipeline must deliver for given micro-batches, by the in-process host, and what its sink holds.
 
 Within a micro-batch the catalog changes first, then tables, then the rows of all streams together. A row is late if it
-is behind the watermark at the start of the micro-batch, or behind the rows before it in its source partition.
+is behind the watermark at the start of the micro-batch; rows of one micro-batch have no order among them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,10 @@ class Arrivals:
         """Rows on time, and late ones."""
         on_time: list[Row] = []
         late: list[Row] = []
-        highest = before = self.high.get(stream, datetime.min + self.delays[stream])
-        for rows in partitions:
-            high = before
-            for row in rows:
-                (late if row[-1] < high - self.delays[stream] else on_time).append(row)
-                high = max(high, row[-1])
-            highest = max(highest, high)
-        self.high[stream] = highest
+        before = self.high.get(stream, datetime.min + self.delays[stream])
+        for row in (r for rows in partitions for r in rows):
+            (late if row[-1] < before - self.delays[stream] else on_time).append(row)
+            self.high[stream] = max(self.high.get(stream, row[-1]), row[-1])
         return sorted(on_time, key=lambda row: row[-1]), late
 
 
