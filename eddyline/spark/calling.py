@@ -101,7 +101,7 @@ def executor_process() -> int:
         parent = int(parents[1])
         is_java = "java" in Path(f"/proc/{parent}/comm").read_text()
     except (OSError, IndexError, ValueError):
-        return worker
+        is_java = False  # the worker's parent has died, and whoever has adopted it would never end
     return parent if is_java else os.getpid()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 from eddyline.errors import StateError
 from eddyline.spark.commits import CommitLog
@@ -19,6 +20,7 @@ FORMAT = 1
 class Fixed:
     buckets: int
     clock: Literal["min", "max"]
+    identity: str = field(default_factory=lambda: uuid4().hex)  # tells it from others that were in the same folder
 
 
 def folder_of(checkpoint: str | Path) -> Path:
@@ -39,7 +41,7 @@ def fixed(folder: Path) -> Fixed | None:
                 f"The checkpoint {str(folder)!r} has format {found['format']}, this version reads {FORMAT}.",
                 hint="Use the version of Eddyline that wrote it.",
             )
-        return Fixed(found["buckets"], found["clock"])
+        return Fixed(found["buckets"], found["clock"], found.get("identity", ""))
     except (ValueError, KeyError, TypeError):
         raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
 

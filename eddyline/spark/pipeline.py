@@ -66,7 +66,9 @@ class Pipeline:
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
         folder = folder_of(checkpoint)
         begun = _begun(spark, folder, buckets, clock)
-        self.settings = Settings(str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error)
+        self.settings = Settings(
+            str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error, begun.identity
+        )
         check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(Path(script).read_text())

@@ -23,6 +23,7 @@ class Settings:
     base: str  # relative paths of sinks begin here
     on_bad_rows: Literal["set apart", "stop"]
     on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
+    identity: str = ""  # of the checkpoint: another one may have been at the same place before
 
     @property
     def own(self) -> Path:

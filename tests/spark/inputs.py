@@ -24,6 +24,16 @@ CHANGES = {
     "t": pa.schema([("op", pa.string()), ("id", pa.int32()), ("a", pa.int32()), ("n", pa.string())]),
     "u": pa.schema([("op", pa.string()), ("a", pa.int32()), ("n", pa.string()), ("x", pa.float64())]),
 }
+WIDE: dict[str, dict[str, Any]] = {  # parameters for which there is a lot to tell
+    "fa": {"lo": -1.0, "hi": 2.25},
+    "fb": {"lo": -1, "hi": 1},
+    "fd": {"p": "%"},
+    "fg": {"w": 4, "k": 0},
+    "fj": {"a1": -2, "a2": 4, "c1": -1.0},
+    "fn": {"m": 3},
+    "fu": {"k": -1},
+    "fw": {"w": 3},
+}
 KINDS = [*queries.CLASSES, "deep", "band", "family"]
 
 
@@ -59,11 +69,21 @@ def _table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
     return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], schema=schema)
 
 
-def script(folder: Path, delays: Mapping[str, int], families: Iterable[str] = queries.FAMILIES, more: str = "") -> str:
-    """A pipeline of these families; `more` are options of the sources beside their paths."""
-    statements = [f"CREATE SINK out USING parquet OPTIONS (path '{folder}/out')"]
+def script(
+    folder: Path,
+    delays: Mapping[str, int],
+    families: Iterable[str] = queries.FAMILIES,
+    streams: str = "",
+    sinks: Sequence[str] = (),
+) -> str:
+    """A pipeline of these families; `streams` are options of the streams' sources, `sinks` come before the one `out`.
+
+    Of a table one file is taken at a time, for files of one micro-batch have no order, and changes need theirs.
+    """
+    statements = []
     for name in (*queries.STREAMS, *queries.TABLES):
         (folder / "in" / name).mkdir(parents=True, exist_ok=True)
+        more = ", maxFilesPerTrigger '1'" if name in queries.TABLES else streams
         using = f"USING parquet OPTIONS (path '{folder}/in/{name}'{more})"
         if name in queries.TABLES:
             columns, kind = queries.TABLES[name]
@@ -74,7 +94,7 @@ def script(folder: Path, delays: Mapping[str, int], families: Iterable[str] = qu
     for name in families:
         params, text = queries.FAMILIES[name]
         statements.append(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
-    return ";\n".join(statements)
+    return ";\n".join([*statements, *sinks, f"CREATE SINK out USING parquet OPTIONS (path '{folder}/out')"])
 
 
 def carry_out(target: Any, event: Event) -> None:
@@ -121,6 +141,10 @@ class World:
                 made.rows[stream] = [self.rows(rnd.randint(0, most_rows)) for _ in range(rnd.choice([1, 1, 2]))]
         return made
 
+    def full_batch(self, rows: int = 8) -> Batch:
+        """Rows of every stream, in one source partition each, and a change of some table."""
+        return Batch(changes=[self.change()], rows={stream: [self.rows(rows)] for stream in queries.STREAMS})
+
     def come(self, kind: str | None = None) -> list[Event]:
         """Some queries that differ only in constants."""
         rnd = self.rnd
@@ -137,6 +161,10 @@ class World:
             for _ in range(count)
         ]
         return "family", family, rows
+
+    def wide(self, *families: str) -> list[Event]:
+        """A query of each of these families that has a lot to tell."""
+        return [("family", family, [{"query": self._name()} | WIDE[family]]) for family in families]
 
     def go(self) -> Event:
         return "drop", self.standing.pop(self.rnd.randrange(len(self.standing)))

@@ -1,4 +1,4 @@
-"""The catalog's log: a file that is missing or damaged is named, never passed over; writers and readers in any order."""
+"""The catalog's log: a missing or damaged file is named, never passed over; writers and readers come in any order."""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""A pipeline of the oracle's streams, tables and families over files, in the session of the tests.
+
+Whatever happens to it, Spark's own logs tell what each micro-batch was given, and `check` holds the sink to that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.spark import Pipeline
+from eddyline.spark.run import Run
+from tests.oracle import queries
+from tests.spark.expected import Delivered, check, expected
+from tests.spark.inputs import Batch, Event, carry_out, script
+from tests.spark.job import ONE_FILE
+from tests.spark.micro_batches import micro_batches
+from tests.spark.suite_host import put
+
+
+class Live:
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        delays: Mapping[str, int],
+        families: Iterable[str] = queries.FAMILIES,
+        sinks: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        """`sinks` are declared before the one of files."""
+        self.spark, self.folder, self.delays = spark, folder, delays
+        self.options = {"buckets": 2, "on_error": "null"} | options
+        self.commits: dict[int, list[Event]] = {}
+        self.consumers: dict[str, Callable[[DataFrame, int], None]] = {}
+        self.caches: Counter[str] = Counter()  # how buckets were found: "new", "hit" or "miss"
+        self._files = 0
+        self._run: Run | None = None
+        (folder / "pipeline.sql").write_text(script(folder, delays, families, sinks=sinks))
+        self.open()
+
+    def open(self) -> None:
+        """As a program begins that runs the pipeline."""
+        self.pipe = Pipeline(self.spark, self.folder / "pipeline.sql", self.folder / "ck", **self.options)
+        self.pipe.spark.conf.set("spark.sql.files.openCostInBytes", ONE_FILE)
+        self.pipe.delivery.listeners.append(lambda _, reports, __: self.caches.update(r["cache"] for r in reports))
+
+    # what happens
+
+    def do(self, *events: Event) -> None:
+        """Changes of the catalog; each is a commit."""
+        for event in events:
+            carry_out(self.pipe, event)
+            self.commits[self.pipe.mirror.version] = [event]
+
+    def put(self, batch: Batch) -> None:
+        """Rows of streams and changes of tables; each source partition becomes a file."""
+        for relation, parts in batch.tables().items():
+            for part in parts:
+                put(self.folder / "in" / relation, f"{self._files:05}.parquet", part)
+                self._files += 1
+
+    def give(self, batch: Batch) -> None:
+        self.do(*batch.events)
+        self.put(batch)
+
+    # running
+
+    def start(self) -> Run:
+        for sink, consumer in self.consumers.items():
+            self.pipe.foreach_batch(sink, consumer)
+        self._run = self.pipe.start()
+        return self._run
+
+    def settle(self) -> None:
+        """Until everything has been processed."""
+        assert self._run is not None
+        self._run.processAllAvailable()
+
+    def stop(self) -> None:
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+
+    def process(self) -> None:
+        """A run that processes all there is, and ends."""
+        self.start()
+        try:
+            self.settle()
+        finally:
+            self.stop()
+
+    # what is held against it
+
+    def micro_batches(self) -> list[Batch]:
+        return micro_batches(self.folder / "ck", self.commits)
+
+    def check(self) -> Delivered:
+        return check(expected(self.delays, self.micro_batches()), self.folder)

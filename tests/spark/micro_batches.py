@@ -1,0 +1,66 @@
+"""Which commit and which files were in which micro-batch, by Spark's own logs in a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow.parquet as pq
+
+from eddyline.spark.control import offset_in
+from tests.oracle import queries
+from tests.spark.expected import tuples
+from tests.spark.inputs import Batch, Event
+
+
+def committed(checkpoint: Path) -> int:
+    """How many micro-batches have ended."""
+    return len([f for f in (checkpoint / "commits").glob("*") if f.name.isdigit()])
+
+
+def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> list[Batch]:
+    """What every micro-batch was given; `commits` says what was done to the catalog by which commit.
+
+    Each file must have been a source partition of its own.
+    """
+    found: list[Batch] = []
+    before: list[dict[str, Any]] = []
+    commit = 0
+    while (file := checkpoint / "offsets" / str(len(found))).exists():
+        batch = Batch()
+        now = offset_in(file.read_text())["commit"]
+        for number in range(commit + 1, now + 1):
+            batch.events += commits.get(number, [])
+        offsets = [json.loads(line) if line.startswith("{") else {} for line in file.read_text().splitlines()[2:]]
+        for source, offset in enumerate(offsets):
+            first = before[source].get("logOffset", -1) if before else -1
+            for path in _files(checkpoint / "sources" / str(source), first, offset.get("logOffset", -1)):
+                _put(batch, path)
+        found.append(batch)
+        before, commit = offsets, now
+    return found
+
+
+def _files(log: Path, first: int, last: int) -> list[Path]:
+    """The files that came after one offset up to another, largest first, as Spark numbers partitions."""
+    entries = {}
+    for file in log.glob("*") if last > first else ():
+        if not file.name.startswith("."):
+            for line in file.read_text().splitlines()[1:]:
+                said = json.loads(line)
+                if first < said["batchId"] <= last:
+                    entries[said["path"]] = said["batchId"], Path(unquote(urlparse(said["path"]).path))
+    paths = [path for _, path in sorted(entries.values())]
+    return sorted(paths, key=lambda path: -path.stat().st_size)
+
+
+def _put(batch: Batch, file: Path) -> None:
+    relation, rows = file.parent.name, tuples(pq.read_table(file))
+    if relation in queries.TABLES:
+        inserts, deletes = ([r[1:] for r in rows if r[0] == op] for op in "+-")
+        batch.changes.append(("table", relation, inserts, deletes))
+    else:
+        batch.rows.setdefault(relation, []).append(rows)
