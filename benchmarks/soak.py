@@ -1,7 +1,7 @@
 """State grows with the windows, not with time: ten million rows through a pipeline over fixed windows.
 
-After every micro-batch: the rows and bytes of state, and the memory of Spark's JVM and of the residents. The figures say
-how the second half of the run compares with the quarter before it.
+After every micro-batch: the rows and bytes of state, and the memory of Spark's JVM and of the residents. The figures
+say how the second half of the run compares with the quarter before it.
 """
 
 from __future__ import annotations

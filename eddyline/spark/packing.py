@@ -4,8 +4,8 @@ Rows are checked, late ones set apart, stateless families answered at once, and 
 of a stream is sent once, however many families share it. Every partition also sends a note to every bucket, so that all
 buckets know the same watermarks, arrival numbers and catalog version.
 
-A tuple is late if it is behind the watermark at the start of the micro-batch. Rows of one micro-batch have no order: the
-place that a source gives them says little of when they came, and may be another in a replay.
+A tuple is late if it is behind the watermark at the start of the micro-batch. Rows of one micro-batch have no order:
+the place that a source gives them says little of when they came, and may be another in a replay.
 """
 
 from __future__ import annotations
