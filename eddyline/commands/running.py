@@ -7,6 +7,7 @@ found wrong without Spark is told before it is started.
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import sys
 import tempfile
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from eddyline.spark.pipeline import Pipeline
     from eddyline.spark.run import Run
 
+Prepare = Callable[["Pipeline", Display, "Asked"], None]
+
 LOOK = 0.2  # seconds between looks at whether it still runs
 INTERRUPTED = 130  # the exit code of what Ctrl-C has ended, as shells have it
 
@@ -54,52 +57,52 @@ class Options:
     logs: Literal["quiet", "all"] = "quiet"
 
 
-def run(options: Options, prepare: Callable[[Pipeline, Display, Asked], None] | None = None) -> int:
+def run(options: Options, prepare: Prepare | None = None) -> int:
     """Runs a pipeline to its end; returns the exit code. `prepare` is called right before the pipeline starts."""
     begun = time.time()
     display = _display(options)
+    asked = Asked(display)
     try:
         check(options.script, folder_of(options.checkpoint))
         with alone(folder_of(options.checkpoint)), display:
-            _run(options, display, prepare)
+            _run(options, display, asked, prepare)
     except Error as e:
         _tell(e, options)
         return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
     if options.shows == "progress":
         word = "Done" if options.runs == "once" else "Stopped"
         print(f"{word}: {summary(display.totals, time.time() - begun)}", flush=True)
-    return 0
+    return INTERRUPTED if asked.at_once.is_set() else 0
 
 
-def _run(options: Options, display: Display, prepare: Callable[[Pipeline, Display, Asked], None] | None) -> None:
+def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | None) -> None:
     display.say("starting Spark …")
     from eddyline.spark.failures import in_our_words
     from eddyline.spark.pipeline import Pipeline
     from eddyline.spark.session import session
 
+    asked.listen()
     with in_our_words():
         spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
+        asked.listen()  # Spark's session has put its own handler in place
         try:
-            with stopping() as asked:
-                pipe = Pipeline(
-                    spark,
-                    options.script,
-                    options.checkpoint,
-                    buckets=options.buckets,
-                    clock=options.clock,
-                    on_bad_rows=options.on_bad_rows,
-                    on_error=options.on_error,
-                )
-                pipe.listen(display.take)
-                if options.metrics is not None:
-                    address, port = options.metrics
-                    print(f"Metrics at http://{address}:{pipe.serve_metrics(port, address)}/metrics", flush=True)
-                if prepare is not None:
-                    prepare(pipe, display, asked)
-                display.say("starting the pipeline …")
-                _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
+            pipe = Pipeline(
+                spark,
+                options.script,
+                options.checkpoint,
+                buckets=options.buckets,
+                clock=options.clock,
+                on_bad_rows=options.on_bad_rows,
+                on_error=options.on_error,
+            )
+            pipe.listen(display.take)
+            if options.metrics is not None:
+                address, port = options.metrics
+                print(f"Metrics at http://{address}:{pipe.serve_metrics(port, address)}/metrics", flush=True)
+            if prepare is not None:
+                prepare(pipe, display, asked)
+            display.say("starting the pipeline …")
+            _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
         finally:
             spark.stop()
 
@@ -107,16 +110,12 @@ def _run(options: Options, display: Display, prepare: Callable[[Pipeline, Displa
 def _watch(run: Run, asked: Asked, display: Display) -> None:
     """Waits until the run ends, or is asked to."""
     display.say("")
-    asked.patient = True
-    try:
-        while run.isActive and not asked.once.wait(LOOK):
-            pass
-        if run.isActive:
-            display.say("stopping after this micro-batch; Ctrl-C stops at once")
-            run.finish()
-    except KeyboardInterrupt:
-        run.stop()
-        raise
+    asked.running = True
+    while run.isActive and not asked.once.wait(LOOK):
+        pass
+    if run.isActive:
+        display.say("stopping after this micro-batch; Ctrl-C stops at once")
+        run.finish(asked.at_once)
     run.figures()  # of the last micro-batch, if Spark has not told of it yet
     failure = run.error()
     if failure is not None:
@@ -124,28 +123,28 @@ def _watch(run: Run, asked: Asked, display: Display) -> None:
 
 
 class Asked:
-    """What to do when asked to stop: at first to take note, if there is a micro-batch that should end in order."""
+    """What Ctrl-C and SIGTERM ask for: to stop in order, then at once, and then not even to wait for Spark.
 
-    def __init__(self) -> None:
-        self.patient = False
+    The handler raises nothing: it would do so in the middle of some call to Spark.
+    """
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+        self.running = False
         self.once = threading.Event()
+        self.at_once = threading.Event()
+
+    def listen(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.patient or self.once.is_set():
-            raise KeyboardInterrupt
-        self.once.set()
-
-
-@contextmanager
-def stopping() -> Iterator[Asked]:
-    """Takes Ctrl-C and SIGTERM as wishes to stop, in place of what Spark's session does about them."""
-    asked = Asked()
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if self.running and not self.at_once.is_set():
+            (self.at_once if self.once.is_set() else self.once).set()
+            return
+        self.display.__exit__()  # gives the terminal back
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)  # Spark ends with the process that has started it
 
 
 # before Spark

@@ -21,6 +21,12 @@ _OURS = re.compile(r"^eddyline\.(?:\w+\.)+(\w+): ", re.MULTILINE)
 _END = re.compile(r"\n\s*\n|\n\s+at [\w.$]+\(|\n\s*SQLSTATE: |\n=== |\nJVM stacktrace")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ((?:(?!\[[A-Z]).)*)")
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF")
+_INTERRUPTED = (
+    "java.lang.InterruptedException",
+    "InterruptedIOException",
+    "ClosedByInterruptException",
+    "JOB_CANCELLED",
+)
 _BUG = "This is a fault of Eddyline's: --verbose shows where. What was delivered so far is whole."
 _MORE = "--verbose shows all that Spark says."
 
@@ -32,6 +38,23 @@ def in_our_words() -> Iterator[None]:
         yield
     except PySparkException as e:
         raise told(e) from e
+
+
+@contextmanager
+def interrupted_briefly() -> Iterator[None]:
+    """Tells Spark in few words that the driver's part of a micro-batch was interrupted.
+
+    Spark looks for an interruption in all that Python says, by a pattern that overflows the stack of a JVM on a text as
+    long as the traces of both languages; then its thread dies of that, with a thousand lines.
+    """
+    try:
+        yield
+    except Exception as e:
+        text = str(e)
+        if not any(sign in text for sign in _INTERRUPTED):
+            raise
+        calling = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+        raise RuntimeError(f"{calling} Spark: {_INTERRUPTED[0]}") from None
 
 
 def told(failure: Exception) -> Error:

@@ -21,6 +21,7 @@ from eddyline.errors import DataError, StateError
 from eddyline.spark import control
 from eddyline.spark.checkpoint import Fixed, begin, check_catalog, fixed, folder_of
 from eddyline.spark.delivery import Consumer, Delivery
+from eddyline.spark.failures import interrupted_briefly
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
@@ -178,7 +179,8 @@ class Pipeline:
         return max(100, min(limits)) if limits else 0
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
-        self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
+        with interrupted_briefly():
+            self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
 
 
 def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"] | None) -> Fixed:

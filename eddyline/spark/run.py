@@ -7,7 +7,7 @@ micro-batch end first. Nothing is lost or doubled either way.
 from __future__ import annotations
 
 import json
-import time
+import threading
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -72,11 +72,12 @@ class Run:
 
     # and more
 
-    def finish(self) -> None:
-        """Stops when the micro-batch that is being worked on has ended."""
+    def finish(self, hurry: threading.Event | None = None) -> None:
+        """Stops when the micro-batch that is being worked on has ended, or when there is `hurry`."""
+        hurry = hurry or threading.Event()
         before = self._last_batch()
-        while self.isActive and self._busy() and self._last_batch() == before:
-            time.sleep(LOOK)
+        while self.isActive and self._busy() and self._last_batch() == before and not hurry.wait(LOOK):
+            pass
         self.stop()
 
     def error(self) -> Error | None:

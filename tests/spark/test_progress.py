@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console, RenderableType
 
 from eddyline.commands import display
 from eddyline.spark.commits import CommitLog
-from eddyline.spark.failures import told_of
+from eddyline.spark.failures import interrupted_briefly, told_of
 from eddyline.spark.metrics import LABELS, Metrics, serve
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
@@ -33,6 +34,12 @@ CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP) WATERMARK ts DE
   USING parquet OPTIONS (path 'in');
 CREATE QUERY FAMILY alert (lo DOUBLE, hi DOUBLE) AS SELECT symbol, price FROM trades WHERE price BETWEEN :lo AND :hi;
 CREATE CONTINUOUS QUERY busy AS SELECT symbol, COUNT(*) AS n FROM trades [RANGE 10 SECONDS] GROUP BY symbol;
+"""
+
+
+PIPELINE = """
+CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS USING parquet OPTIONS (path '{in}/s');
+CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
 """
 
 
@@ -319,13 +326,38 @@ def test_the_reason_of_a_failure_is_found_in_sparks_account(
     assert found.hint is None if hint is None else hint in (found.hint or "")
 
 
+def test_an_interruption_is_told_to_spark_in_few_words_and_nothing_else_is_changed() -> None:
+    trace = "\n".join(f"  at line {i}" for i in range(10_000))
+    with pytest.raises(RuntimeError) as found, interrupted_briefly():
+        raise Exception(f"An error occurred while calling o1.collect.\n: java.lang.InterruptedException{trace}")
+    # Spark's pattern, in StreamExecution
+    pattern = r"py4j\.protocol\.Py4JJavaError: An error occurred while calling((.|\n)*)java\.lang\.InterruptedException"
+    assert re.search(pattern, str(found.value)) and len(str(found.value)) < 200
+    with pytest.raises(KeyError), interrupted_briefly():
+        raise KeyError("x")
+
+
+def test_a_run_can_be_stopped_in_the_middle_of_a_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    small = Small(spark, tmp_path, PIPELINE)
+    inside = threading.Event()
+
+    def takes_long(frame: DataFrame, _: int) -> None:
+        inside.set()
+        frame.selectExpr("java_method('java.lang.Thread', 'sleep', 600000L)").collect()
+
+    small.pipe.foreach_batch("q", takes_long)
+    small.put("s", pa.table({"a": pa.array([2], pa.int32()), "ts": pa.array([2], pa.timestamp("us"))}))
+    run = small.pipe.start()
+    assert inside.wait(300)
+    hurry = threading.Event()
+    threading.Timer(0.5, hurry.set).start()
+    run.finish(hurry)
+    assert not run.isActive
+    assert run.exception() is None and run.error() is None
+
+
 def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path: Path) -> None:
-    stream = "CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS"
-    small = Small(
-        spark,
-        tmp_path,
-        f"{stream} USING parquet OPTIONS (path '{{in}}/s');\nCREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;",
-    )
+    small = Small(spark, tmp_path, PIPELINE)
     heard: list[Figures] = []
     small.pipe.listen(heard.append)
     assert small.pipe.figures() is None
