@@ -27,7 +27,6 @@ _INTERRUPTED = (
     "ClosedByInterruptException",
     "JOB_CANCELLED",
 )
-_BUG = "This is a fault of Eddyline's: --verbose shows where. What was delivered so far is whole."
 _MORE = "--verbose shows all that Spark says."
 
 
@@ -77,12 +76,7 @@ def told_of(account: str) -> Error:
 
 
 def _ours(name: str, text: str) -> Error:
-    """`text` is the message, then the lines of place and hint; a resident's error has its kind before it."""
-    inner, colon, rest = text.partition(": ")
-    if colon and rest.startswith("Traceback "):
-        return StateError(_raised(rest), hint=_BUG)
-    if colon and inner.isidentifier() and inner.endswith("Error"):
-        return _ours(inner, rest)
+    """`text` is the message, then the lines of place and hint."""
     message, _, more = text.rstrip().partition("\n")
     return _KINDS.get(name, StateError)(message, hint=more.strip() or None)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.errors import Error
+from eddyline.errors import Error, StateError
 from eddyline.spark import blocks
 from eddyline.spark.bucket import Part, Placed
 from eddyline.spark.calling import secret
@@ -25,6 +25,9 @@ from eddyline.spark.keeping import Keeper, decode_head
 from eddyline.spark.outputs import Stager
 from eddyline.spark.packing import Packer
 from eddyline.spark.settings import Moment, Settings
+
+_BUG = "This is a fault of Eddyline's: --verbose shows where. What was delivered so far is whole."
+_DISK = "Start the pipeline again when that is mended: what was delivered so far is whole, and nothing is lost."
 
 
 class Resident:
@@ -45,8 +48,7 @@ class Resident:
             except (EOFError, ConnectionError):
                 pass  # the task was killed; its work will be asked for again
             except Exception as e:
-                text = str(e) if isinstance(e, Error) else traceback.format_exc()
-                worker.send(("error", type(e).__name__, text))
+                worker.send(("error", e if isinstance(e, Error) else _unforeseen(e)))
 
     # packing
 
@@ -107,6 +109,14 @@ class Resident:
             "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},
             "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
         }
+
+
+def _unforeseen(error: Exception) -> StateError:
+    """An error that nobody raised on purpose; its trace is a note, beyond an empty line."""
+    what = str(error).partition("\n")[0]
+    found = StateError(f"{type(error).__name__}: {what}", hint=_DISK if isinstance(error, OSError) else _BUG)
+    found.add_note("\n" + "".join(traceback.format_exception(error)))
+    return found
 
 
 def _still_staged(report: dict[str, Any]) -> bool:

@@ -135,7 +135,7 @@ def _answer(resident: Connection) -> Any:
 
 def _checked(answer: Any) -> Any:
     if answer[0] == "error":
-        raise StateError(f"{answer[1]}: {answer[2]}")
+        raise answer[1]
     return answer
 
 

@@ -145,5 +145,6 @@ class Bare:
 
 def answer(resident: Connection) -> Any:
     found = resident.recv()
-    assert found[0] != "error", "\n".join(found[1:])
+    if found[0] == "error":
+        raise found[1]
     return found

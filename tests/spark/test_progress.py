@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from rich.console import Console, RenderableType
 
 from eddyline.commands import display
 from eddyline.spark.commits import CommitLog
-from eddyline.spark.failures import interrupted_briefly, told_of
 from eddyline.spark.metrics import LABELS, Metrics, serve
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
@@ -276,84 +274,6 @@ def test_noise_is_left_out_with_the_empty_lines_after_it() -> None:
     lines[3] += "TransformWithStateInPandas Python worker.\n"
     assert list(without([*lines, "\n", "end\n"], NOISE)) == ["ERROR real\n", "\n", "end\n"]
     assert list(without(lines, ())) == lines
-
-
-@pytest.mark.parametrize(
-    ("account", "kind", "message", "hint"),
-    [
-        (
-            "[STREAM_FAILED] … Traceback (most recent call last):\n  File …\n"
-            "eddyline.errors.StateError: DataError: Row 1 is bad.\n  Mend it.\n SQLSTATE: 39000\n=== Streaming ===",
-            "DataError",
-            "Row 1 is bad.",
-            "Mend it.",
-        ),
-        (
-            "x\neddyline.errors.StateError: KeyError: Traceback (most recent call last):\n"
-            '  File "a.py", line 1, in b\n    c\n    ^\nKeyError: 7\n\n SQLSTATE: 39000\n',
-            "StateError",
-            "KeyError: 7",
-            "This is a fault of Eddyline's",
-        ),
-        (
-            "x\neddyline.spark.kafka_options.KafkaError: There is no topic 't'.\n\n\tat org.apache.X(Y.scala:1)\n",
-            "StateError",
-            "There is no topic 't'.",
-            None,
-        ),
-        (
-            "[STREAM_FAILED] Query … [PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03\n\tat …",
-            "StateError",
-            "Spark: Path does not exist: file:/x.",
-            "--verbose",
-        ),
-        (
-            "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error … Return Message: Traceback (most recent call last):\n"
-            '  File "x.py", line 21, in boom\n    raise\n    ^^^\nRuntimeError: my sink fails\n SQLSTATE: 39000\n',
-            "StateError",
-            "RuntimeError: my sink fails",
-            "--verbose",
-        ),
-        ("java.lang.OutOfMemoryError: Java heap space", "StateError", "Spark: java.lang.OutOfMemoryError", "--verbose"),
-    ],
-)
-def test_the_reason_of_a_failure_is_found_in_sparks_account(
-    account: str, kind: str, message: str, hint: str | None
-) -> None:
-    found = told_of(account)
-    assert type(found).__name__ == kind
-    assert found.message.startswith(message)
-    assert found.hint is None if hint is None else hint in (found.hint or "")
-
-
-def test_an_interruption_is_told_to_spark_in_few_words_and_nothing_else_is_changed() -> None:
-    trace = "\n".join(f"  at line {i}" for i in range(10_000))
-    with pytest.raises(RuntimeError) as found, interrupted_briefly():
-        raise Exception(f"An error occurred while calling o1.collect.\n: java.lang.InterruptedException{trace}")
-    # Spark's pattern, in StreamExecution
-    pattern = r"py4j\.protocol\.Py4JJavaError: An error occurred while calling((.|\n)*)java\.lang\.InterruptedException"
-    assert re.search(pattern, str(found.value)) and len(str(found.value)) < 200
-    with pytest.raises(KeyError), interrupted_briefly():
-        raise KeyError("x")
-
-
-def test_a_run_can_be_stopped_in_the_middle_of_a_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
-    small = Small(spark, tmp_path, PIPELINE)
-    inside = threading.Event()
-
-    def takes_long(frame: DataFrame, _: int) -> None:
-        inside.set()
-        frame.selectExpr("java_method('java.lang.Thread', 'sleep', 600000L)").collect()
-
-    small.pipe.foreach_batch("q", takes_long)
-    small.put("s", pa.table({"a": pa.array([2], pa.int32()), "ts": pa.array([2], pa.timestamp("us"))}))
-    run = small.pipe.start()
-    assert inside.wait(300)
-    hurry = threading.Event()
-    threading.Timer(0.5, hurry.set).start()
-    run.finish(hurry)
-    assert not run.isActive
-    assert run.exception() is None and run.error() is None
 
 
 def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path: Path) -> None:
