@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from eddyline.spark.pipeline import Pipeline
 
 TRIGGER = "1 second"
-# Each file is a task of its own: Spark would put small ones together by their size, and rows of one task that come
-# after later ones may be late.
-CONF = {"spark.sql.files.openCostInBytes": str(2**27)}
 FILES = 5  # of each stream in a micro-batch, at most: one that is behind catches up in steps of a few seconds
 PLOT = "demo.png"
 
@@ -74,7 +71,7 @@ class Demo:
         for name in COLUMNS:
             (self.folder / name).mkdir()
         print(f"{sql}:\n\n{sql.read_text(encoding='utf-8')}", flush=True)
-        options = running.Options(sql, self.folder / "checkpoint", master="local[*]", trigger=TRIGGER, conf=CONF)
+        options = running.Options(sql, self.folder / "checkpoint", master="local[*]", trigger=TRIGGER)
         try:
             code = running.run(options, self._prepare)
         finally:
