@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 from tests.oracle import queries
 from tests.oracle.bands import band_queries
 from tests.oracle.deep import deep_query
-from tests.oracle.scenario import at, stream_row, table_change
+from tests.oracle.scenario import START, at, stream_row, table_change
 
 Row = tuple[Any, ...]
 Event = tuple[Any, ...]  # as in the oracle: ("register", …), ("family", …), ("drop", …), ("table", …)
@@ -44,6 +45,7 @@ class Batch:
     events: list[Event] = field(default_factory=list)  # of the catalog
     changes: list[Event] = field(default_factory=list)  # of tables, a source partition each
     rows: dict[str, list[list[Row]]] = field(default_factory=dict)  # by stream: its source partitions
+    now: int = 0  # wall clock, milliseconds
 
     def tables(self) -> dict[str, list[pa.Table]]:
         """By stream or table: its source partitions, as sources give them."""
@@ -75,12 +77,15 @@ def script(
     families: Iterable[str] = queries.FAMILIES,
     streams: str = "",
     sinks: Sequence[str] = (),
+    idle: int | None = None,
 ) -> str:
     """A pipeline of these families; `streams` are options of the streams' sources, `sinks` come before the one `out`.
 
+    `idle` is the silence, in milliseconds, after which a stream no longer holds back the others.
     Of a table one file is taken at a time, for files of one micro-batch have no order, and changes need theirs.
     """
     statements = []
+    limit = "" if idle is None else f" IDLE AFTER INTERVAL {idle} MILLISECONDS"
     for name in (*queries.STREAMS, *queries.TABLES):
         (folder / "in" / name).mkdir(parents=True, exist_ok=True)
         more = ", maxFilesPerTrigger '1'" if name in queries.TABLES else streams
@@ -89,7 +94,7 @@ def script(
             columns, kind = queries.TABLES[name]
             statements.append(f"CREATE TABLE {name} ({columns}) {kind} {using}")
         else:
-            delay = f"WATERMARK ts DELAY OF INTERVAL {delays[name]} SECONDS"
+            delay = f"WATERMARK ts DELAY OF INTERVAL {delays[name]} SECONDS{limit}"
             statements.append(f"CREATE STREAM {name} ({queries.STREAMS[name]}, ts TIMESTAMP) {delay} {using}")
     for name in families:
         params, text = queries.FAMILIES[name]
@@ -179,6 +184,14 @@ class World:
             late = self.rnd.choice([0, 0, 0, 0, 1, 2, 5])
             found.append(stream_row(self.rnd, at(max(0, self._now - late))))
         return found
+
+    def late_rows(self, count: int) -> list[Row]:
+        """Rows far behind all others."""
+        return [stream_row(self.rnd, at(max(0, self._now - self.rnd.randint(6, 20)))) for _ in range(count)]
+
+    def leap(self, moment: datetime) -> None:
+        """The rows to come are not behind a moment."""
+        self._now = max(self._now, (moment - START).total_seconds())
 
     def _name(self) -> str:
         self._made += 1

@@ -1,6 +1,7 @@
 """A pipeline of the oracle's streams, tables and families over files, in the session of the tests.
 
-Whatever happens to it, Spark's own logs tell what each micro-batch was given, and `check` holds the sink to that.
+Whatever happens to it, Spark's own logs tell what each micro-batch was given, and `check` holds the sink to what the
+in-process host and the reference evaluator both make of that.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.spark import Pipeline
 from eddyline.spark.run import Run
 from tests.oracle import queries
-from tests.spark.expected import Delivered, check, expected
+from tests.spark.expected import Delivered
 from tests.spark.inputs import Batch, Event, carry_out, script
 from tests.spark.job import ONE_FILE
+from tests.spark.judge import Judge
 from tests.spark.micro_batches import micro_batches
 from tests.spark.suite_host import put
 
@@ -30,23 +32,27 @@ class Live:
         delays: Mapping[str, int],
         families: Iterable[str] = queries.FAMILIES,
         sinks: Sequence[str] = (),
+        streams: str = "",
+        idle: int | None = None,
         **options: Any,
     ) -> None:
-        """`sinks` are declared before the one of files."""
-        self.spark, self.folder, self.delays = spark, folder, delays
+        """`sinks` are declared before the one of files; `streams` and `idle` are as in `script`."""
+        self.spark, self.folder = spark, folder
+        self.judge = Judge(delays, idle)
         self.options = {"buckets": 2, "on_error": "null"} | options
         self.commits: dict[int, list[Event]] = {}
         self.consumers: dict[str, Callable[[DataFrame, int], None]] = {}
         self.caches: Counter[str] = Counter()  # how buckets were found: "new", "hit" or "miss"
         self._files = 0
         self._run: Run | None = None
-        (folder / "pipeline.sql").write_text(script(folder, delays, families, sinks=sinks))
+        (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle))
         self.open()
 
     def open(self) -> None:
         """As a program begins that runs the pipeline."""
         self.pipe = Pipeline(self.spark, self.folder / "pipeline.sql", self.folder / "ck", **self.options)
         self.pipe.spark.conf.set("spark.sql.files.openCostInBytes", ONE_FILE)
+        self.pipe.spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1000")
         self.pipe.delivery.listeners.append(lambda _, reports, __: self.caches.update(r["cache"] for r in reports))
 
     # what happens
@@ -70,10 +76,10 @@ class Live:
 
     # running
 
-    def start(self) -> Run:
+    def start(self, available_now: bool = False) -> Run:
         for sink, consumer in self.consumers.items():
             self.pipe.foreach_batch(sink, consumer)
-        self._run = self.pipe.start()
+        self._run = self.pipe.start(available_now)
         return self._run
 
     def settle(self) -> None:
@@ -100,4 +106,5 @@ class Live:
         return micro_batches(self.folder / "ck", self.commits)
 
     def check(self) -> Delivered:
-        return check(expected(self.delays, self.micro_batches()), self.folder)
+        """When every micro-batch that was begun has ended."""
+        return self.judge.check(self.micro_batches(), self.folder)

@@ -21,6 +21,11 @@ def committed(checkpoint: Path) -> int:
     return len([f for f in (checkpoint / "commits").glob("*") if f.name.isdigit()])
 
 
+def whole(checkpoint: Path) -> bool:
+    """Whether every micro-batch that was begun has ended."""
+    return committed(checkpoint) == len([f for f in (checkpoint / "offsets").glob("*") if f.name.isdigit()])
+
+
 def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> list[Batch]:
     """What every micro-batch was given; `commits` says what was done to the catalog by which commit.
 
@@ -30,8 +35,8 @@ def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> l
     before: list[dict[str, Any]] = []
     commit = 0
     while (file := checkpoint / "offsets" / str(len(found))).exists():
-        batch = Batch()
-        now = offset_in(file.read_text())["commit"]
+        offset = offset_in(file.read_text())
+        batch, now = Batch(now=offset["now"]), offset["commit"]
         for number in range(commit + 1, now + 1):
             batch.events += commits.get(number, [])
         offsets = [json.loads(line) if line.startswith("{") else {} for line in file.read_text().splitlines()[2:]]
@@ -45,7 +50,7 @@ def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> l
 
 
 def _files(log: Path, first: int, last: int) -> list[Path]:
-    """The files that came after one offset up to another, largest first, as Spark numbers partitions."""
+    """The files that came after one offset up to another, as Spark numbers partitions: by size, else as listed."""
     entries = {}
     for file in log.glob("*") if last > first else ():
         if not file.name.startswith("."):
@@ -53,7 +58,7 @@ def _files(log: Path, first: int, last: int) -> list[Path]:
                 said = json.loads(line)
                 if first < said["batchId"] <= last:
                     entries[said["path"]] = said["batchId"], Path(unquote(urlparse(said["path"]).path))
-    paths = [path for _, path in sorted(entries.values())]
+    paths = [path for _, path in sorted(entries.values(), key=lambda entry: entry[0])]
     return sorted(paths, key=lambda path: -path.stat().st_size)
 
 
