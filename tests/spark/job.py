@@ -1,26 +1,28 @@
 """A driver program of its own: runs the pipeline below a folder, to be killed, disturbed and started again.
 
-    python -m tests.spark.job FOLDER [--master MASTER] [--until all|told] [--buckets N] [--fail-at BATCH,…]
+    python -m tests.spark.job FOLDER [--master MASTER] [--until all|told] [--buckets N]
 
 Below the folder it reads `pipeline.sql` and keeps its checkpoint in `ck`. It ends when everything has been processed:
-all that is there now, or, `--until told`, all that is there once the file `finish` is. Functions of the pipeline are
-declared here; the changes of a sink `seen` are appended, one JSON object a row, to the file `seen`, before the
-micro-batches of `--fail-at` fail.
+all that is there now, or, `--until told`, all that is there once the file `finish` is. The function `held(a, where)`
+gives back `a`, but not while the file `hold WHERE` is there; meanwhile the process that waits is named in the folder
+`holding`. How buckets were found in each micro-batch is appended to the file `caches`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from eddyline.spark import Pipeline
 
+# For a JVM that lives for seconds.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 ONE_FILE = str(128 * 2**20)  # as the cost of opening a file, it makes every file a partition of its own
 
 
@@ -30,40 +32,60 @@ def options(given: list[str]) -> Any:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--until", choices=["all", "told"], default="all")
     parser.add_argument("--buckets", type=int, default=2)
-    parser.add_argument("--fail-at", type=lambda s: {int(n) for n in s.split(",") if n}, default=set())
     return parser.parse_args(given)
 
 
-def session(master: str) -> SparkSession:
+def session(master: str, folder: Path) -> SparkSession:
+    local = folder / "spark"  # a process that is killed leaves its files behind
+    local.mkdir(exist_ok=True)
     builder = SparkSession.builder.master(master).appName("job")
     for key, value in {
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": f"{QUICK} -Djava.io.tmpdir={local}",
+        "spark.executor.extraJavaOptions": f"{QUICK} -Djava.io.tmpdir={local}",
         "spark.executor.memory": "1g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(local),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.files.openCostInBytes": ONE_FILE,
         "spark.sql.streaming.minBatchesToRetain": "1000",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
+def holding(folder: str) -> Callable[[int | None, str], int | None]:
+    def held(a: int | None, where: str) -> int | None:
+        import os
+        import time
+
+        while os.path.exists(f"{folder}/hold {where}"):
+            os.makedirs(f"{folder}/holding", exist_ok=True)
+            open(f"{folder}/holding/{os.getpid()}", "w").close()
+            time.sleep(0.01)
+        return a
+
+    return held
+
+
+def note(file: Path, batch: int, reports: Sequence[Any]) -> None:
+    with file.open("a") as f:
+        f.writelines(f"{batch} {r['bucket']} {r['cache']}\n" for r in reports)
+
+
 def main(given: list[str]) -> None:
     chosen = options(given)
     folder: Path = chosen.folder
-    spark = session(chosen.master)
+    spark = session(chosen.master, folder)
     spark.sparkContext.setLogLevel("ERROR")
     pipe = Pipeline(spark, folder / "pipeline.sql", folder / "ck", buckets=chosen.buckets, on_error="null")
 
-    def consume(rows: DataFrame, batch: int) -> None:
-        with (folder / "seen").open("a") as file:
-            file.writelines(f"{json.dumps(r.asDict(), default=str)}\n" for r in rows.collect())
-        if batch in chosen.fail_at:
-            chosen.fail_at.remove(batch)
-            raise RuntimeError(f"The consumer fails at {batch}.")
-
-    if pipe.mirror.catalog.sinks.get("seen") is not None:
-        pipe.foreach_batch("seen", consume)
+    if pipe.mirror.catalog.functions.get("held") is None:
+        pipe.function("held", holding(str(folder)), ["INT", "STRING"], "INT")
+    pipe.delivery.listeners.append(lambda batch, reports, _: note(folder / "caches", batch, reports))
     run = pipe.start(available_now=chosen.until == "all")
     while chosen.until == "told" and run.isActive and not (folder / "finish").exists():
         time.sleep(0.05)
@@ -71,6 +93,7 @@ def main(given: list[str]) -> None:
         run.processAllAvailable()
         run.stop()
     run.awaitTermination()  # raises if the run has failed
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -7,24 +7,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 240.0  # seconds that a job may take
+PATIENCE = 400.0  # seconds that a job may take
+MARK = "EDDYLINE_TEST_JOB"  # in the environment of all processes of a job
 
 
 class Job:
     """`tests.spark.job` over a folder. Leaving the `with` block ends it, however it stands."""
 
-    def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
         self.log = folder / "job.log"
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.job", str(folder), *options],
                 cwd=ROOT,
-                env=surroundings() | (environment or {}),
+                env=surroundings() | {MARK: str(folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -38,6 +41,9 @@ class Job:
         self.kill()
         if error is not None:
             error.add_note(self.last_words())
+            for left in self.everyone():
+                with suppress(ProcessLookupError):
+                    kill(left)
 
     @property
     def running(self) -> bool:
@@ -48,7 +54,7 @@ class Job:
         return self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """Kills the whole process group: the driver program and the JVM; all others must end by themselves."""
+        """Kills the process group: the driver program and the JVM. All others must end by themselves."""
         if self.running:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -57,6 +63,10 @@ class Job:
         return self.log.read_text(errors="replace")[-4000:]
 
     # its processes
+
+    def everyone(self) -> list[int]:
+        """All processes that were started for it, in whatever group or session they are."""
+        return marked(self.folder)
 
     def jvm(self) -> int:
         return jvm(self.process.pid)
@@ -86,6 +96,11 @@ def processes() -> list[int]:
     return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
 
 
+def marked(folder: Path) -> list[int]:
+    """The processes that tests have started for a folder, and theirs."""
+    return [p for p in processes() if f"{MARK}={folder}" in _read(p, "environ").split("\0")]
+
+
 def children(parent: int) -> list[int]:
     return [p for p in processes() if _parent(p) == parent]
 
@@ -97,6 +112,10 @@ def jvm(driver: int | None = None) -> int:
 
 def residents(executor: int) -> list[int]:
     return [p for p in processes() if command(p).endswith(f" {executor}") and "eddyline.spark.resident" in command(p)]
+
+
+def executor_of(resident: int) -> int:
+    return int(command(resident).rpartition(" ")[2])
 
 
 def name(process: int) -> str:
@@ -117,20 +136,14 @@ def busy_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
-def until(found: object, patience: float = 60.0, every: float = 0.01) -> bool:
+def until(found: Callable[[], object], patience: float = 60.0, every: float = 0.01) -> bool:
     """Waits until a function gives something; whether it did."""
-    assert callable(found)
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if found():
             return True
         time.sleep(every)
     return False
-
-
-def gone(group: Sequence[int]) -> bool:
-    """Whether all these processes have ended; those that nobody has waited for have."""
-    return all(_read(p, "stat").rpartition(")")[2].split()[:1] in ([], ["Z"]) for p in group)
 
 
 def _parent(process: int) -> int:
