@@ -44,7 +44,7 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
         sent = 0
         with call(slot_of_partition(number)) as resident:
             resident.send(("pack", settings, moment, relation, number))
-            for piece in _pieces(batches) if relation else ():
+            for piece in _pieces(batches, relation):
                 resident.send_bytes(piece)
                 blocks = _answer(resident)
                 yield from (_row(keys[b], source, number, sent + i, body) for i, (b, body) in enumerate(blocks))
@@ -57,7 +57,8 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
     return packed
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+def _pieces(batches: Iterator[pa.RecordBatch], relation: str) -> Iterator[bytes]:
+    """The rows; none of the control source's. Spark ends a worker that has left some unread: a new one takes seconds."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for b in batches:
@@ -66,7 +67,7 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
         if size >= PIECE:
             yield _stream(waiting)
             waiting, size = [], 0
-    if sum(b.num_rows for b in waiting):
+    if relation and sum(b.num_rows for b in waiting):
         yield _stream(waiting)
 
 
