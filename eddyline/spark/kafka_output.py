@@ -1,6 +1,6 @@
 """Rows as Kafka messages, sent by whoever has them: the driver or a Python worker.
 
-A message's value is a JSON object with the row's columns; `kafka_json` has its form, which will not change.
+A message's value is a JSON object with the row's columns; `json_rows` has its form, which will not change.
 Its key is one column as text (`query` by default), so that a query's changes stay in order within one partition. A send
 returns when all replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch`
 and `position`, equal in each repeat, and a consumer that remembers (key, batch, position) can drop what it has seen.

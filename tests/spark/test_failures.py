@@ -70,7 +70,11 @@ def test_the_reason_of_a_failure_is_found_in_sparks_account(
     ("error", "message", "hint"),
     [
         (KeyError(7), "KeyError: 7", "This is a fault of Eddyline's"),
-        (OSError(20, "Not a directory", "/out"), "NotADirectoryError: [Errno 20] Not a directory: '/out'", "nothing is lost"),
+        (
+            OSError(20, "Not a directory", "/out"),
+            "NotADirectoryError: [Errno 20] Not a directory: '/out'",
+            "nothing is lost",
+        ),
         (DataError("Row 1 is bad.", hint="Mend it."), "Row 1 is bad.", "Mend it."),
     ],
 )

@@ -50,7 +50,7 @@ class Life(RuleBasedStateMachine):
         self.world = World(Random(seed))
         self.judge = Judge(self.world.delays, idle)
         self.host = self.make(self.world.rnd, self.world.delays, idle)
-        self.host.do(*self.world.wide(*self.world.rnd.sample(sorted(WIDE), 2)))
+        self.host.do(*self.world.wide(*self.world.rnd.sample(sorted(WIDE), 4)))
         self.host.put(self.world.full_batch())
         if started:
             self.host.start()
@@ -71,7 +71,8 @@ class Life(RuleBasedStateMachine):
     @rule(seed=SEEDS, family=st.sampled_from(sorted(queries.FAMILIES)), many=st.integers(2, 30))
     def register_many(self, seed: int, family: str, many: int) -> None:
         self.at_random(seed)
-        self.host.do(self.world.members(family, many))
+        wide = self.world.wide(family) if family in WIDE else []
+        self.host.do(self.world.members(family, many), *wide)
 
     @precondition(lambda self: self.world.standing)
     @rule(seed=SEEDS, many=st.integers(1, 4))
