@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks._memory import memory, own_jvm
 from benchmarks._report import FOLDER, Figure, report
 
 ROWS, BATCH = int(os.environ.get("EDDYLINE_SOAK_ROWS", "10000000")), 100_000
@@ -73,27 +74,6 @@ class Feed(threading.Thread):
             file.unlink()
 
 
-def memory(jvm: int) -> tuple[float, float]:
-    """Resident set sizes in MB: of the JVM, and of all residents it has."""
-    residents = 0.0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            said = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"eddyline.spark.resident" in said and str(jvm).encode() in said:
-            residents += _rss(int(process.name))
-    return _rss(jvm), residents
-
-
-def _rss(process: int) -> float:
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return float(next((line.split()[1] for line in lines if line.startswith("VmRSS")), "0")) / 1024
-
-
 def main() -> bool:
     from eddyline.spark import Pipeline
     from eddyline.spark.session import session
@@ -110,7 +90,7 @@ def main() -> bool:
         pipe.register("above", pa.table({"query": [f"a{i}" for i in range(QUERIES)], "s": symbols, "least": least}))
         feed = Feed(folder, ROWS // BATCH)
         seen: list[dict[str, float]] = []
-        jvm = _jvm()
+        jvm = own_jvm()
 
         def note(batch: int, reports: Any, seconds: float) -> None:
             feed.passed(batch)
@@ -131,19 +111,6 @@ def main() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
     _plot(seen)
     return report("soak", _figures(seen))
-
-
-def _jvm() -> int:
-    """The JVM that this process has started."""
-    own = str(os.getpid())
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            name, _, rest = (process / "stat").read_text().partition("(")[2].rpartition(")")
-        except OSError:
-            continue
-        if name.startswith("java") and rest.split()[1] == own:
-            return int(process.name)
-    raise RuntimeError("there is no JVM")
 
 
 def _figures(seen: list[dict[str, float]]) -> list[Figure]:

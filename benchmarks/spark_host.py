@@ -23,12 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eddyline
+from benchmarks._memory import memory, own_jvm
 from benchmarks._report import Figure, report
 
 SYMBOLS = 5_000
 LARGE, LARGE_BATCHES = 200_000, 6
 SMALL, SMALL_BATCHES, WARM, TURNS = 1_000, 20, 5, 4  # the first turn counts for nothing
 QUERIES, MANY = 100_000, 1_000_000
+CORES = 2
 
 STREAMS = {
     "trades": "CREATE STREAM trades (symbol STRING, price DOUBLE, qty INT, ts TIMESTAMP) WATERMARK ts",
@@ -215,7 +217,7 @@ def main() -> bool:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local[{CORES}]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "4g")
     spark = builder.config("spark.sql.streaming.numRecentProgressUpdates", "200").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -239,6 +241,10 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
     reports = whole.reports
     empty = Empty(spark, base / "empty")
     few, many = OnSpark(spark, base / "few", table), OnSpark(spark, base / "many", queries(rng, MANY))
+    few.take(small[:1])
+    before = memory(own_jvm())[1]
+    many.take(small[:1])
+    per_query = (memory(own_jvm())[1] - before) * 2**20 / CORES / MANY
     floor, host, crowd = taking_turns([empty, few, many], small)
     rate, rate_spark = (LARGE / statistics.median(x) for x in (alone, together))
     written = [sum(r["written"] for r in found) for found in reports]
@@ -264,6 +270,7 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
         Figure(
             "a step, per row routed to the join", 1e6 * _total(steps, "step_seconds") / _total(packed, "rows"), "µs"
         ),
+        Figure("memory of a resident, per query", per_query, "bytes"),
         Figure("staging, per change of the join", 1e6 * _total(steps, "stage_seconds") / changes, "µs"),
         Figure(f"state written per row, {LARGE}-row micro-batches", statistics.median(written) / LARGE, "bytes"),
         Figure(f"the same, {SMALL}-row micro-batches", small_written / SMALL, "bytes"),

@@ -93,7 +93,7 @@ class Delivery:
             case "console":
                 show(sink, folder, pa.concat_tables([pq.read_table(f) for f in files]), batch)
             case "kafka":
-                from eddyline.spark.kafka_output import KafkaOutput
+                from eddyline.spark.kafka.output import KafkaOutput
 
                 with KafkaOutput(sink.external.options) as output:
                     for f in files:

@@ -70,7 +70,7 @@ def _kafka(
     spark: SparkSession, relation: Stream | Table, options: dict[str, str], fields: Sequence[Field]
 ) -> DataFrame:
     """Messages as rows: their own columns if these are what is declared, else the fields of their JSON values."""
-    from eddyline.spark.kafka import FORMAT, KafkaSource, kafka_available
+    from eddyline.spark.kafka.source import FORMAT, KafkaSource, kafka_available
 
     native = kafka_available(spark)
     if not native:

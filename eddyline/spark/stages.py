@@ -58,7 +58,7 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], relation: str) -> Iterator[bytes]:
-    """The rows; none of the control source's. Spark ends a worker that has left some unread: a new one takes seconds."""
+    """The rows; of the control source, none. Spark ends a worker that leaves some unread, and a new one takes seconds."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for b in batches:

@@ -36,7 +36,7 @@ CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
             "Mend it.",
         ),
         (
-            "x\neddyline.spark.kafka_options.KafkaError: There is no topic 't'.\n\n\tat org.apache.X(Y.scala:1)\n",
+            "x\neddyline.spark.kafka.options.KafkaError: There is no topic 't'.\n\n\tat org.apache.X(Y.scala:1)\n",
             "StateError",
             "There is no topic 't'.",
             None,

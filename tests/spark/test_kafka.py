@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from eddyline.errors import DataError
-from eddyline.spark.kafka import FORMAT, KafkaReader, KafkaSource, kafka_available
-from eddyline.spark.kafka_offsets import Bounds, Offsets, Partition, Range, advance, ranges, share
-from eddyline.spark.kafka_options import KafkaError, source_options
-from eddyline.spark.kafka_output import KafkaOutput, messages
-from eddyline.spark.kafka_read import SCHEMA, read_range
+from eddyline.spark.kafka.offsets import Bounds, Offsets, Partition, Range, advance, ranges, share
+from eddyline.spark.kafka.options import KafkaError, source_options
+from eddyline.spark.kafka.output import KafkaOutput, messages
+from eddyline.spark.kafka.read import SCHEMA, read_range
+from eddyline.spark.kafka.source import FORMAT, KafkaReader, KafkaSource, kafka_available
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Kafka

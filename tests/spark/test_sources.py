@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eddyline.spark import Pipeline
-from eddyline.spark.kafka import KafkaReader
-from eddyline.spark.kafka_options import source_options
+from eddyline.spark.kafka.options import source_options
+from eddyline.spark.kafka.source import KafkaReader
 from eddyline.spark.run import Run
 from tests.spark.pipelines import Small
 from tests.spark.processes import children, command, jvm, until

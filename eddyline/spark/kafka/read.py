@@ -17,8 +17,8 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
 
-from eddyline.spark.kafka_offsets import Range
-from eddyline.spark.kafka_options import KafkaError, SourceOptions, hearing, make_client, unreachable
+from eddyline.spark.kafka.offsets import Range
+from eddyline.spark.kafka.options import KafkaError, SourceOptions, hearing, make_client, unreachable
 
 SCHEMA = pa.schema(
     [

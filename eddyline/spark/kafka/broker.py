@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicParti
 from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is public, not marked so
 
-from eddyline.spark.kafka_offsets import Bounds, Partition
-from eddyline.spark.kafka_options import SourceOptions, hearing, make_client, unreachable
+from eddyline.spark.kafka.offsets import Bounds, Partition
+from eddyline.spark.kafka.options import SourceOptions, hearing, make_client, unreachable
 
 _PAUSE = 0.2  # seconds between attempts, as a new leader is found
 _GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it

@@ -3,9 +3,9 @@
     spark.dataSource.register(KafkaSource)
     spark.readStream.format("eddyline_kafka").option("kafka.bootstrap.servers", …).option("subscribe", "a,b").load()
 
-Options, columns and meaning are those of Spark's connector (see `kafka_options`); each partition of a topic is a task.
-The driver decides by `kafka_offsets` which messages are in a batch, so that a batch read again is the same, and
-`kafka_read` reads them.
+Options, columns and meaning are those of Spark's connector (`options.py`); each partition of a topic is a task.
+The driver decides by `offsets.py` which messages are in a batch, so that a batch read again is the same, and
+`read.py` reads them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from eddyline.spark.kafka_broker import Broker, check_client
-from eddyline.spark.kafka_offsets import Bounds, Offsets, Partition, Positions, Range, advance, ranges
-from eddyline.spark.kafka_options import EARLIEST, LATEST, KafkaError, SourceOptions, source_options
-from eddyline.spark.kafka_read import read_range, report_loss
+from eddyline.spark.kafka.broker import Broker, check_client
+from eddyline.spark.kafka.offsets import Bounds, Offsets, Partition, Positions, Range, advance, ranges
+from eddyline.spark.kafka.options import EARLIEST, LATEST, KafkaError, SourceOptions, source_options
+from eddyline.spark.kafka.read import read_range, report_loss
 
 FORMAT = "eddyline_kafka"
 _SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"

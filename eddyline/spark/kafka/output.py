@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from eddyline.errors import DataError
 from eddyline.spark.json_rows import json_rows, json_texts
-from eddyline.spark.kafka_options import KafkaError, hearing, make_client, output_options, unreachable
+from eddyline.spark.kafka.options import KafkaError, hearing, make_client, output_options, unreachable
 
 MARKS = ("batch", "position")  # what tells a repeat from news
 _ROWS = 10_000  # turned into messages at a time
