@@ -58,7 +58,7 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], relation: str) -> Iterator[bytes]:
-    """The rows; of the control source, none. Spark ends a worker that leaves some unread, and a new one takes seconds."""
+    """The rows; of the control source, none. A worker that leaves some unread is ended: a new one takes seconds."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for b in batches:
