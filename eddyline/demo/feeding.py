@@ -31,13 +31,21 @@ class Feed(threading.Thread):
         self.market, self.folder, self.record, self.asked = market, folder, record, asked
         self.files = 0
 
+    def write_first(self) -> None:
+        """The rows of the last second, for the first micro-batch."""
+        self._begin(time.time() - 1.0)
+        self._write(round(self.market.rate))
+
     def run(self) -> None:
-        begun = time.time()
-        self.market.begin = np.datetime64(int(begun * 1e6), "us")
+        begun = time.time() - self.market.now
+        self._begin(begun)
         while not self.asked.wait(FILE_EVERY):
             count = round((time.time() - begun - self.market.now) * self.market.rate)
             if count > 0:
                 self._write(count)
+
+    def _begin(self, at: float) -> None:
+        self.market.begin = np.datetime64(int(at * 1e6), "us")
 
     def _write(self, count: int) -> None:
         for name, rows in self.market.rows(count).items():
