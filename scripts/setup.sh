@@ -93,17 +93,25 @@ install_packages() {
     fi
 }
 
+# Spark starts many Python processes: where none may write bytecode, each would compile all it imports, for seconds.
+# Packages may hold files that are templates and no Python.
+compile_packages() {
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages || true
+}
+
 ensure_python() {
     local stamp=.venv/.setup wanted
-    wanted="$(pwd) $(cat requirements.lock pyproject.toml | cksum)"
+    wanted="$(pwd) $(cat requirements.lock pyproject.toml scripts/setup.sh | cksum)"
     if [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
         return 0
     fi
     .venv/bin/python -c '' 2>/dev/null || make_environment
     say "installing the locked packages into .venv"
     install_packages
+    compile_packages
     echo "$wanted" >"$stamp"
 }
 
 ensure_python
+.venv/bin/python -m compileall -q eddyline
 ensure_java
