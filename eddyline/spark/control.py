@@ -2,7 +2,7 @@
 
 Its offset says which commit is in force and what time it is; Spark writes it into its offset log with the offsets of
 the data before a micro-batch runs, so both are the same in a replay. Rows carry nothing: they only make the micro-batch
-happen.
+happen, be it for the passing of time alone.
 """
 
 from __future__ import annotations
@@ -63,10 +63,12 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def offset_in(text: str) -> dict[str, Any]:
-    """The control source's offset in a file of Spark's offset log."""
-    for line in text.splitlines():
-        if line.startswith("{"):
-            found = json.loads(line)
-            if found.get(_MARK):
-                return dict(found)
+    """The control source's offset in a file of Spark's offset log, with the time of the micro-batch.
+
+    Spark has written that beside the offsets. The source's own is older if others have made the micro-batch happen.
+    """
+    _, batch, *offsets = text.splitlines()
+    for line in offsets:
+        if line.startswith("{") and (found := json.loads(line)).get(_MARK) == 1:
+            return {**found, "now": max(found["now"], json.loads(batch)["batchTimestampMs"])}
     raise ValueError("Spark's offset log does not have the catalog's offset.")
