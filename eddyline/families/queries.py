@@ -29,7 +29,8 @@ class QueryRows:
     ids: Ints
     since: Ints
     alive: npt.NDArray[np.bool_]
-    version: int
+    version: int  # moves with every change but drops; below 0 for a choice of the queries
+    cleared: int  # rows that once were and are no more: while it stays, so does every position
 
     def positions(self, ids: Ints) -> Ints:
         return np.searchsorted(self.ids, ids)
@@ -44,7 +45,7 @@ class QueryRows:
         """The same rows with only these queries alive."""
         alive = np.zeros(len(self.ids), np.bool_)
         alive[self.positions(ids)] = True
-        return QueryRows(self.params, self.names, self.ids, self.since, alive & self.alive, -1)
+        return QueryRows(self.params, self.names, self.ids, self.since, alive & self.alive, -1, self.cleared)
 
 
 class QueryTable:
@@ -122,7 +123,8 @@ class QueryTable:
             self._ids = [np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)]
             self._since = [np.concatenate(self._since) if self._since else np.empty(0, np.int64)]
             params = tuple(c[0] for c in self._chunks)
-            self._rows = QueryRows(params, self._names[0], self._ids[0], self._since[0], self._alive, self._version)
+            ids, since = self._ids[0], self._since[0]
+            self._rows = QueryRows(params, self._names[0], ids, since, self._alive, self._version, self._cleared)
         return self._rows
 
     @property

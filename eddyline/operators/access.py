@@ -2,8 +2,11 @@
 
 A comparison of a column expression with a parameter is a sorted array of the parameter's values, in which each change
 finds its range; a pair of comparisons that bound one expression from both sides is an index of intervals. Whichever
-leaves the fewest candidates for the batch is taken. Indexes are kept as long as the query table does not change; a
-dropped query may still be among the candidates.
+leaves the fewest candidates for the batch is taken.
+
+The table is indexed in runs of positions, each at least twice as long as the next. New queries make a run of their
+own, and runs are joined where they have become too alike: n queries that come one by one cost O(n log² n), and a change
+looks into O(log n) runs. A dropped query may still be among the candidates.
 """
 
 from __future__ import annotations
@@ -79,6 +82,40 @@ class _Between:
     intervals: Intervals
 
 
+class _Run:
+    """The indexes of the queries at some positions, made when they are first asked for."""
+
+    def __init__(self, start: int, stop: int, live: Ints) -> None:
+        self.start, self.stop = start, stop
+        self.live = live
+        self.sorted: dict[int, _Sorted] = {}
+        self.between: dict[tuple[int, int], _Between] = {}
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one run has for each change: a range of its order, or the intervals that hold a value."""
+
+    count: Ints
+    order: Ints
+    low: Ints
+    high: Ints
+    between: _Between | None = None
+    values: Ints | None = None
+
+    def pairs(self, begin: int, end: int) -> tuple[Ints, Ints]:
+        """(change, query position) of the changes from `begin` on, before `end`."""
+        if self.between is None or self.values is None:
+            change, place = spread(self.low[begin:end], self.high[begin:end])
+            return change + begin, self.order[place]
+        some = np.nonzero(self.count[begin:end])[0]
+        which, held = self.between.intervals.holding(self.values[begin:end][some])
+        return some[which] + begin, self.between.queries[held]
+
+
 class AccessPaths:
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
         self.comparisons = comparisons
@@ -90,46 +127,55 @@ class AccessPaths:
         ]
         in_a_range = {i for pair in self.ranges for i in pair}  # both ends together never leave more candidates
         self.single = [i for i, c in enumerate(comparisons) if _can_search(c) and i not in in_a_range]
-        self._sorted: dict[int, _Sorted] = {}
-        self._betweens: dict[tuple[int, int], _Between] = {}
-        self._version = -1
+        self._runs: list[_Run] = []
+        self._cleared = -1
 
     def candidates(self, step: Step, rows: Sequence[pa.Array], n: int) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs (change, query position) that include all matches, some at a time; `rows` as in `comparisons`."""
-        if step.queries.version != self._version or step.queries.version < 0:
-            self._sorted.clear()
-            self._betweens.clear()
-            self._version = step.queries.version
-        live = step.queries.live()
-        order, low, high = live, np.zeros(n, np.int64), np.full(n, len(live), np.int64)
-        for i in self.single:
-            index = self._sorted_by(i, step, live)
-            start, stop = _searched(self.comparisons[i].op, index, rows[i])
-            if (stop - start).sum() < (high - low).sum():
-                order, low, high = index.queries, start, stop
-        count = high - low
-        best: tuple[_Between, Ints] | None = None
-        for i, j in self.ranges:
-            between = self._between(i, j, step, live)
-            values, missing = _numbers(rows[i])
-            holding = np.where(missing, 0, between.intervals.count(values))
-            if holding.sum() < count.sum():
-                count, best = holding, (between, values)
-        for begin, end in portions(count):
-            if best is None:
-                change, place = spread(low[begin:end], high[begin:end])
-                position = order[place]
-            else:
-                between, values = best
-                some = np.nonzero(count[begin:end])[0]
-                which, found = between.intervals.holding(values[begin:end][some])
-                change, position = some[which], between.queries[found]
-            if len(change):
-                yield change + begin, position
+        """Pairs (change, query position) that include all matches, some at a time; `rows` as in `comparisons`.
 
-    def _sorted_by(self, i: int, step: Step, live: Ints) -> _Sorted:
-        if i not in self._sorted:
-            values = param_values(self.comparisons[i], step, live)
+        Changes ascend from one portion to the next; within a portion the order depends on how the table is indexed.
+        """
+        found = [self._search(run, step, rows, n) for run in self._runs_of(step.queries)]
+        for begin, end in portions(sum((f.count for f in found), np.zeros(n, np.int64))):
+            pairs = [f.pairs(begin, end) for f in found]
+            change, position = (np.concatenate(side) for side in zip(*pairs, strict=True))
+            if len(change):
+                yield change, position
+
+    def _runs_of(self, queries: QueryRows) -> list[_Run]:
+        """Runs that cover the table, made longer by what is new in it."""
+        size = len(queries.ids)
+        if queries.version < 0:
+            return [_Run(0, size, queries.live())]  # some queries only, this once
+        if queries.cleared != self._cleared:  # positions have moved
+            self._runs, self._cleared = [], queries.cleared
+        runs = self._runs
+        start = runs[-1].stop if runs else 0
+        while runs and start < size and len(runs[-1]) < 2 * (size - start):
+            start = runs.pop().start
+        if start < size:
+            runs.append(_Run(start, size, start + np.nonzero(queries.alive[start:])[0]))
+        return runs
+
+    def _search(self, run: _Run, step: Step, rows: Sequence[pa.Array], n: int) -> _Found:
+        all_ = np.full(n, len(run.live), np.int64)
+        best = _Found(all_, run.live, np.zeros(n, np.int64), all_)
+        for i in self.single:
+            index = self._sorted_by(i, step, run)
+            low, high = _searched(self.comparisons[i].op, index, rows[i])
+            if (high - low).sum() < best.count.sum():
+                best = _Found(high - low, index.queries, low, high)
+        for i, j in self.ranges:
+            between = self._between(i, j, step, run)
+            values, missing = _numbers(rows[i])
+            count = np.where(missing, 0, between.intervals.count(values))
+            if count.sum() < best.count.sum():
+                best = _Found(count, run.live, count, count, between, values)
+        return best
+
+    def _sorted_by(self, i: int, step: Step, run: _Run) -> _Sorted:
+        if i not in run.sorted:
+            values = param_values(self.comparisons[i], step, run.live)
             strings = StringTable() if values.type == t.STRING else None
             if strings is not None:
                 numbers = strings.intern(values)
@@ -138,14 +184,14 @@ class AccessPaths:
                 numbers, missing = _numbers(values)
             kept = np.nonzero(~missing)[0]
             order = kept[np.argsort(numbers[kept], kind="stable")]
-            self._sorted[i] = _Sorted(live[order], numbers[order], strings)
-        return self._sorted[i]
+            run.sorted[i] = _Sorted(run.live[order], numbers[order], strings)
+        return run.sorted[i]
 
-    def _between(self, i: int, j: int, step: Step, live: Ints) -> _Between:
+    def _between(self, i: int, j: int, step: Step, run: _Run) -> _Between:
         """The intervals [parameter of i, parameter of j]; an open end is closed one step further in."""
-        if (i, j) not in self._betweens:
-            low, no_low = _numbers(param_values(self.comparisons[i], step, live))
-            high, no_high = _numbers(param_values(self.comparisons[j], step, live))
+        if (i, j) not in run.between:
+            low, no_low = _numbers(param_values(self.comparisons[i], step, run.live))
+            high, no_high = _numbers(param_values(self.comparisons[j], step, run.live))
             kept = ~(no_low | no_high)
             if self.comparisons[i].op == "gt":
                 kept &= low < _INT64.max
@@ -153,8 +199,8 @@ class AccessPaths:
             if self.comparisons[j].op == "lt":
                 kept &= high > _INT64.min
                 high = np.where(kept, high, 0) - 1
-            self._betweens[i, j] = _Between(live[kept], intervals(low[kept], high[kept]))
-        return self._betweens[i, j]
+            run.between[i, j] = _Between(run.live[kept], intervals(low[kept], high[kept]))
+        return run.between[i, j]
 
 
 _UNORDERED = (t.STRING, t.BOOLEAN)

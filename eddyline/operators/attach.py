@@ -55,7 +55,7 @@ class Matcher:
             kept = (delta.first[change] >= queries.since[position]) & queries.alive[position]
             for c, row in zip(self.comparisons, rows, strict=True):
                 kept[kept] = _compare(c, row.take(pa.array(change[kept])), param_values(c, step, position[kept]))
-            parts.append(self._apply(step, delta, change[kept], position[kept]))
+            parts.append(self._apply(step, delta, *_in_order(change[kept], position[kept], len(queries.ids))))
         return concat(parts, self.types, attached=True)
 
     def filter(self, step: Step, delta: Delta) -> Delta:
@@ -84,6 +84,12 @@ class Matcher:
             found = replace(found, exp=np.minimum(found.exp, end)).take(width >= 0)
             position = position[width >= 0]
         return found.take(found.ts <= found.exp)
+
+
+def _in_order(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
+    """Pairs by change, then by query: the order of results must not tell how the queries are indexed."""
+    pairs = np.sort(change * queries + position)
+    return pairs // queries, pairs % queries
 
 
 def _compare(c: Comparison, row: pa.Array, param: pa.Array) -> Mask:
