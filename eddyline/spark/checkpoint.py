@@ -11,6 +11,7 @@ from uuid import uuid4
 from eddyline.errors import StateError
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.places import local_path
 from eddyline.spark.settings import pipeline_file, write_whole
 
 FORMAT = 1
@@ -24,7 +25,7 @@ class Fixed:
 
 
 def folder_of(checkpoint: str | Path) -> Path:
-    return Path(str(checkpoint).removeprefix("file://")).absolute()
+    return local_path(checkpoint, "checkpoint").absolute()
 
 
 def fixed(folder: Path) -> Fixed | None:

@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.mirror import Mirror
-from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, place_of
+from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files
+from eddyline.spark.places import FILES, claim, place_of, require_own_path
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Sink, Stream, Table
 
@@ -44,13 +45,16 @@ class Delivery:
 
     def check(self) -> None:
         """Whether every sink can be served."""
-        for sink in self.mirror.catalog.sinks:
+        sinks = list(self.mirror.catalog.sinks)
+        for i, sink in enumerate(sinks):
             if sink.external.format.lower() == "foreach_batch" and sink.name.lower() not in self.consumers:
                 raise CatalogError(
                     f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
                 )
-            if sink.external.format.lower() in ("parquet", "json") and "path" not in sink.external.options:
+            if sink.external.format.lower() in FILES and "path" not in sink.external.options:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
+            require_own_path(sink, sinks[:i], self.settings.base)
+            claim(sink, self.settings)
 
     def sweep(self) -> None:
         """Removes what interrupted attempts have staged; no task may be running."""
@@ -79,7 +83,8 @@ class Delivery:
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
-        if format_ in ("parquet", "json"):
+        if format_ in FILES:
+            claim(sink, self.settings)  # it may have been declared while this runs
             commit_files(place, staged, batch, format_)
             return
         for folder in sorted({s.folder for s in staged}):

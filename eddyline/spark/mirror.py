@@ -6,6 +6,7 @@ errors as in-process. Rows of tables are held here only for tables without a sou
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from eddyline.spark.commits import (
     ScriptRun,
     Undefine,
 )
+from eddyline.spark.places import require_own_path
 from eddyline.spark.replica import function_of
 from eddyline.spark.routes import cell_width
 from eddyline.spark.settings import has_sources
@@ -126,6 +128,8 @@ class Mirror(Connection):
                 f"{thing.name!r} comes too late: Spark fixes the sources of a checkpoint when it first starts.",
                 hint="Declare it in the script of a new checkpoint.",
             )
+        if isinstance(thing, Sink):
+            require_own_path(thing, self.catalog.sinks, os.getcwd())
         super().define(thing)
         self._journal.append(Define(thing.sql))
 

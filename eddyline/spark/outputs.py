@@ -28,6 +28,7 @@ from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
 from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
+from eddyline.spark.places import FORMAT, folder_name, place_of
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink, Stream
@@ -74,7 +75,7 @@ class Stager:
             rows = whole if query is None else whole.filter(pc.equal(whole.column("query"), query))
             name = query if query is not None else family.name
             if rows.num_rows:
-                folder = "" if len(sink.targets) == 1 else name
+                folder = "" if len(sink.targets) == 1 else folder_name(name)
                 self._write(sink.name, place_of(sink, self.settings), folder, rows, sink.external.format.lower())
 
     def set_apart(self, found: Checked, numbers: Ints) -> None:
@@ -106,18 +107,13 @@ class Stager:
             with file.open("w", encoding="utf-8") as f:
                 f.writelines(f"{line}\n" for part in rows.to_batches() for line in json_rows(part).to_pylist())
         else:
-            pq.write_table(rows, file, compression="zstd", compression_level=1)
+            marked = rows.replace_schema_metadata({"eddyline.format": str(FORMAT)})
+            pq.write_table(marked, file, compression="zstd", compression_level=1)
         part = sum(s.sink == sink and s.folder == folder for s in self.staged)
         self.staged.append(Staged(sink, folder, str(file), self.writer, part, rows.num_rows))
 
     def report(self) -> list[dict[str, Any]]:
         return [asdict(s) for s in self.staged]
-
-
-def place_of(sink: Sink, settings: Settings) -> Path:
-    """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
-    path = sink.external.options.get("path")
-    return settings.own / "sinks" / sink.name if path is None else settings.sink_path(path)
 
 
 def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, position: Any) -> pa.Table:

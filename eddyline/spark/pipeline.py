@@ -153,6 +153,8 @@ class Pipeline:
         skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
         return {
             "spark.sql.shuffle.partitions": str(self.settings.buckets),
+            # Files are put into the same source partitions in a replay, also where there are other cores.
+            "spark.sql.files.minPartitionNum": str(self.settings.buckets),
             "spark.sql.files.ignoreCorruptFiles": skip,  # they are reported: see `bad_files`
         }
 

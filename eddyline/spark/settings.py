@@ -38,9 +38,6 @@ class Settings:
     def clocks_file(self, batch: int) -> Path:
         return self.own / "clocks" / f"{batch:09}.json"
 
-    def sink_path(self, path: str) -> Path:
-        return Path(self.base) / path.removeprefix("file://")
-
 
 def pipeline_file(checkpoint: Path) -> Path:
     """What was fixed by the first run of a checkpoint."""

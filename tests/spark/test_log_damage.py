@@ -43,7 +43,9 @@ def test_a_missing_commit_is_named(log: CommitLog, number: int) -> None:
 def test_a_missing_last_commit_that_was_in_force_is_named(log: CommitLog) -> None:
     checkpoint = log.path.parents[1]
     (checkpoint / "offsets").mkdir()
-    (checkpoint / "offsets" / "7").write_text('v1\n{"batchTimestampMs":5,"conf":{}}\n{"eddyline": 1, "commit": 3, "now": 5}\n')
+    (checkpoint / "offsets" / "7").write_text(
+        'v1\n{"batchTimestampMs":5,"conf":{}}\n{"eddyline": 1, "commit": 3, "now": 5}\n'
+    )
     check_catalog(checkpoint, log)
     file = files(log)[-1]
     file.unlink()

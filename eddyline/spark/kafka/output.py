@@ -21,8 +21,10 @@ from confluent_kafka import KafkaException, Message, Producer
 from eddyline.errors import DataError
 from eddyline.spark.json_rows import json_rows, json_texts
 from eddyline.spark.kafka.options import KafkaError, hearing, make_client, output_options, unreachable
+from eddyline.spark.places import FORMAT
 
 MARKS = ("batch", "position")  # what tells a repeat from news
+_HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}
 _ROWS = 10_000  # turned into messages at a time
 _GRACE = 5.0  # seconds for the client to report what it gave up
 
@@ -96,7 +98,7 @@ class KafkaOutput:
         deadline = 0.0
         while self._failed is None:
             try:
-                producer.produce(self.options.topic, value, key)
+                producer.produce(self.options.topic, value, key, headers=_HEADERS)
                 return
             except BufferError:
                 deadline = deadline or time.monotonic() + self.options.timeout
