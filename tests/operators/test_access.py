@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -107,7 +108,7 @@ def test_queries_that_come_and_go_are_found_as_by_plain_comparisons(family: str,
         ]
         assert sorted(map(str, found)) == sorted(map(str, plain(wanted))), f"seed {seed}, second {second}"
         runs = world.runs() if standing and found else [1]
-        assert all(a >= 2 * b for a, b in zip(runs, runs[1:], strict=False)), runs
+        assert all(a >= 2 * b for a, b in pairwise(runs)), runs
 
 
 def plain(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
