@@ -6,15 +6,13 @@ found wrong without Spark is told before it is started.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,9 +21,9 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 
 from eddyline.commands.display import Display, Lines, Live, summary
-from eddyline.errors import CatalogError, Error, StateError
+from eddyline.errors import CatalogError, Error
 from eddyline.shell.printing import WIDE, Printer
-from eddyline.spark.checkpoint import fixed, folder_of
+from eddyline.spark.checkpoint import Alone, fixed, folder_of
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
 from eddyline.sql.parser import parse
@@ -64,7 +62,7 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
     asked = Asked(display)
     try:
         check(options.script, folder_of(options.checkpoint))
-        with alone(folder_of(options.checkpoint)), display:
+        with Alone(folder_of(options.checkpoint)), display:
             _run(options, display, asked, prepare)
     except Error as e:
         _tell(e, options)
@@ -166,22 +164,6 @@ def check(script: Path, folder: Path) -> None:
                 f"The stream {stream.name!r} has no source.",
                 hint=f"CREATE STREAM {stream.name} (…) WATERMARK … USING parquet OPTIONS (path '…').",
             )
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One run at a time: two would remove each other's files."""
-    lock = folder / "eddyline" / "run.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StateError(
-                f"Another run is at work on the checkpoint {str(folder)!r}.",
-                hint="Stop it first. To change its queries while it runs: eddyline query.",
-            ) from None
-        yield
 
 
 # on the screen

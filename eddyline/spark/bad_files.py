@@ -1,38 +1,65 @@
 """Files that could not be read: found after a micro-batch, and entered in the dead-letter table of their stream.
 
-Spark skips such files when bad rows are to be set apart, and says so only in its log. Which files a micro-batch had
-stands in Spark's own logs; the footer of each tells whether it can be read as what was declared.
+Spark skips such files, or the rest of them, when bad rows are to be set apart, and says so only in its log. Which files
+a micro-batch had stands in Spark's own logs, and how many rows in the footer of each: if as many came, all were read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from eddyline import types as t
 from eddyline.spark.outputs import in_utc, unique
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Stream, Table
 
 CHECKED = ("parquet",)
+# What Spark reads as a declared type, beside the type itself.
+_WIDENED = {
+    t.SHORT: (pa.int8(), pa.uint8()),
+    t.INT: (pa.int8(), pa.int16(), pa.uint8(), pa.uint16()),
+    t.BIGINT: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+    t.DOUBLE: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.float32()),
+    t.STRING: (pa.large_string(), pa.binary(), pa.large_binary()),
+}
+
+
+@dataclass(frozen=True)
+class File:
+    path: str
+    rows: int  # as its footer says
+    why: str = ""  # it could not be read, if it could not
+    sure: bool = True  # whether that is known without counting
 
 
 def report_bad_files(
-    settings: Settings, relations: Sequence[Stream | Table | None], batch: int
+    settings: Settings,
+    relations: Sequence[Stream | Table | None],
+    packed: Sequence[Mapping[str, Any]],
+    batch: int,
 ) -> dict[str, list[str]]:
-    """Enters the unreadable files of a micro-batch; `relations` in the order of Spark's sources. What was found."""
+    """Enters the unreadable files of a micro-batch; what was found.
+
+    `relations` are in the order of Spark's sources; `packed` are the reports of source partitions.
+    """
     found: dict[str, list[str]] = {}
     for i, relation in enumerate(relations):
         if relation is None or relation.external is None or relation.external.format.lower() not in CHECKED:
             continue
-        bad = [(f, why) for f in files_of(Path(settings.checkpoint), i, batch) if (why := problem(f, relation))]
+        files = [f for path in files_of(Path(settings.checkpoint), i, batch) if (f := looked_at(path, relation))]
+        came = sum(p["rows"] for p in packed if p["relation"].lower() == relation.name.lower())
+        bad = unread(files, came)
         if bad:
-            found[relation.name] = [f"{f}: {why}" for f, why in bad]
+            found[relation.name] = [f"{f.path}: {f.why}" for f in bad]
             _enter(settings, relation, bad, batch)
     return found
 
@@ -60,37 +87,60 @@ def _log_offset(file: Path, source: int) -> int:
     return int(said.get("logOffset", -1))
 
 
-def problem(file: str, relation: Stream | Table) -> str:
-    """Why a file cannot be read as its stream or table; empty if it can."""
+def looked_at(path: str, relation: Stream | Table) -> File | None:
+    """What the footer says of a file, and whether it can be read as its stream or table; None if the file has gone."""
     try:
-        schema = pq.read_schema(file)
+        with pq.ParquetFile(path) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
     except FileNotFoundError:
-        return ""  # gone since: it was read, or Spark has said that it was not there
+        return None  # gone since: it was read, or Spark has said that it was not there
     except (pa.ArrowException, OSError) as e:
-        return str(e).splitlines()[0]
-    have = {n.lower(): t for n, t in zip(schema.names, schema.types, strict=True)}
+        return File(path, 0, str(e).splitlines()[0])
+    have = {n.lower(): given for n, given in zip(schema.names, schema.types, strict=True)}
     for f in relation.fields:
         given = have.get(f.name.lower())
-        if given is not None and _kind(given) != _kind(f.type):
-            return f"column {f.name!r} is {given}"
+        if given is not None and not _reads(given, f.type):
+            return File(path, rows, f"column {f.name!r} is {given}, not {t.name_of(f.type)}", sure=False)
+    return File(path, rows)
+
+
+def _reads(given: pa.DataType, declared: pa.DataType) -> bool:
+    if declared == t.TIMESTAMP:
+        return bool(pt.is_timestamp(given))
+    return given == declared or given in _WIDENED.get(declared, ())
+
+
+def unread(files: Sequence[File], came: int) -> list[File]:
+    """Those of which not all rows came."""
+    bad = [f for f in files if f.why and f.sure]
+    missing = sum(f.rows for f in files) - came
+    if missing <= 0:
+        return bad
+    suspects = [f for f in files if f.why and not f.sure]
+    missing -= sum(f.rows for f in suspects)
+    if missing > 0:  # the footers are as they should be, and something after them is not
+        damaged = [File(f.path, f.rows, why) for f in files if not f.why and (why := _damage(f.path))]
+        suspects += damaged or [File(", ".join(f.path for f in files if not f.why), 0, f"{missing} rows were not read")]
+    return bad + suspects
+
+
+def _damage(path: str) -> str:
+    try:
+        with pq.ParquetFile(path) as file:
+            for _ in file.iter_batches():
+                pass
+    except (pa.ArrowException, OSError) as e:
+        return str(e).splitlines()[0]
     return ""
 
 
-def _kind(type_: pa.DataType) -> str:
-    if pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_):
-        return "number"
-    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_binary(type_):
-        return "text"
-    return "time" if pt.is_temporal(type_) else "truth" if pt.is_boolean(type_) else str(type_)
-
-
-def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[tuple[str, str]], batch: int) -> None:
+def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[File], batch: int) -> None:
     n = len(bad)
     first = [] if isinstance(relation, Stream) else [pa.nulls(n, pa.string())]
     nothing = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
     names = [*(["op"] if first else []), *(f.name for f in relation.fields)]
     reasons = pa.repeat("unreadable file", n)
-    columns = [*nothing, reasons, pa.array([w for _, w in bad]), pa.array([f for f, _ in bad])]
+    columns = [*nothing, reasons, pa.array([f.why for f in bad]), pa.array([f.path for f in bad])]
     columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
     table = pa.table(
         [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])

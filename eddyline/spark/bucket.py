@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import StateError
 from eddyline.families.queries import QueryRows
 from eddyline.local.clocks import StreamClock
 from eddyline.local.running import RunningFamily
@@ -81,11 +82,12 @@ class Bucket:
         self.since: dict[int, list[tuple[int, int]]] = {}  # by family: from which query on, which arrival number
         self.broken: dict[int, str] = {}  # families whose operators failed, and how
         self.bad: list[Bad] = []  # who went wrong in the last step
+        self.broke: list[int] = []  # families whose operators failed in the last step
 
     def step(self, given: Sequence[Placed]) -> list[Part]:
         """One micro-batch: its blocks, in the order of their places."""
         start = self.arrivals
-        self.bad = []
+        self.bad, self.broke = [], []
         taken = self._take(given)
         parts = self._commits(taken, start)
         for name, changes in taken.tables:
@@ -107,9 +109,31 @@ class Bucket:
         found, bad, goes_on = watched(running, self.settings.on_error, run)
         self.bad += bad
         if not goes_on:
-            del self.running[running.family.number]
-            self.broken[running.family.number] = bad[0].error
+            self._break(running.family.number, bad[0].error)
         return Part(running, queries, found)
+
+    def _break(self, family: int, error: str) -> None:
+        self.running.pop(family, None)
+        self.broken[family] = error
+        self.broke.append(family)
+
+    def step_again(self, given: Sequence[Placed], broke: Sequence[int]) -> None:
+        """A step that was taken before, in which these families broke.
+
+        One that broke then for no lasting reason breaks again, for its queries have gone; one that breaks only now must
+        not, for nobody would hear of it.
+        """
+        self.step(given)
+        for family in set(broke) - set(self.broke):
+            self._break(family, "It failed in an earlier step.")
+        anew = set(self.broke) - set(broke)
+        if anew:
+            number = min(anew)
+            raise StateError(
+                f"Family {self.replica.families[number].name!r} failed in a step that it had taken before:"
+                f" {self.broken[number]}",
+                hint="Start the pipeline again: nothing is lost.",
+            )
 
     # input
 
@@ -186,10 +210,10 @@ class Bucket:
         match action:
             case Define():
                 self._define(now)
-            case Undefine():
-                by_name: tuple[dict[str, Any], ...] = (self.clocks, self.heard, self.tables)
-                for store in by_name:
-                    store.pop(action.name.lower(), None)
+            case Undefine(kind="stream"):
+                del self.clocks[action.name.lower()], self.heard[action.name.lower()]
+            case Undefine(kind="table"):
+                del self.tables[action.name.lower()]
             case NewFamily() if self.replica.keeps(action.number):
                 self._start(action.number)
             case RemoveFamily():
@@ -200,6 +224,9 @@ class Bucket:
                 if self.broken.pop(action.family, None) is not None:
                     self._start(action.family)
                 ids = self.replica.families[action.family].queries.rows().ids[-len(action.names) :]
+                if action.family in self.broken:  # it cannot even start
+                    self.bad.append(Bad(action.family, ids, self.broken[action.family]))
+                    return []
                 return self._add(self.running[action.family], ids, since)
             case DropQueries() | Quarantine() if action.family in self.running:
                 running = self.running[action.family]
@@ -228,12 +255,14 @@ class Bucket:
         self.since.setdefault(number, [])
         running.clock = self.clock_of(running)
         if running.tables:
-            running.run("arrivals", running.clock, family.queries.rows(), tables=self._contents(running))
+            contents = self._contents(running)
+            self._run(running, partial(running.run, "arrivals", running.clock, family.queries.rows(), tables=contents))
 
     def _add(self, running: RunningFamily, ids: Ints, since: int) -> list[Part]:
         queries = running.family.queries
-        if len(ids):
-            self.since[running.family.number].append((int(ids[0]), since))
+        runs = self.since[running.family.number]
+        if len(ids) and (not runs or runs[-1][1] != since):
+            runs.append((int(ids[0]), since))
         if not running.shows_itself:
             return []
         new, clock, contents = queries.rows().only(ids), self.clock_of(running), self._contents(running)
@@ -254,6 +283,7 @@ class Bucket:
 
     def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         """Small things as JSON would have them, and the rest as tables; neither changes with the bucket afterwards."""
+        self._forget_since()
         meta = {
             "version": self.replica.version,
             "arrivals": self.arrivals,
@@ -267,6 +297,14 @@ class Bucket:
         for number, r in self.running.items():
             tables |= {f"{number}.{part}": state for part, state in r.save().items()}
         return meta, tables
+
+    def _forget_since(self) -> None:
+        """Lets go of what is known only of queries that have gone."""
+        for number, runs in self.since.items():
+            rows = self.replica.families[number].queries.rows()
+            first = np.array([q for q, _ in runs], np.int64)
+            used = np.unique(np.searchsorted(first, rows.ids[rows.alive], side="right") - 1)
+            self.since[number] = [runs[i] for i in used if i >= 0]
 
     def load(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         """Takes up what `save` gave, in a bucket that has done nothing yet."""

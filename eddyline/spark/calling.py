@@ -13,11 +13,13 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from uuid import uuid4
@@ -33,6 +35,12 @@ def machine_folder() -> Path:
     """Where processes of this user on this machine meet."""
     folder = Path(tempfile.gettempdir()) / f"eddyline-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise StateError(
+            f"{str(folder)!r} is open to other users, or belongs to one.",
+            hint="Remove it, or set TMPDIR to a folder of your own.",
+        )
     return folder
 
 
@@ -108,7 +116,7 @@ def executor_process() -> int:
 def _connect(address: Path) -> Connection | None:
     try:
         return Client(str(address), "AF_UNIX", authkey=secret())
-    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError):
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError, AuthenticationError):
         return None
 
 

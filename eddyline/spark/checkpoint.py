@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 from uuid import uuid4
 
 from eddyline.errors import StateError
@@ -49,6 +50,35 @@ def fixed(folder: Path) -> Fixed | None:
 
 def begin(folder: Path, new: Fixed) -> None:
     write_whole(pipeline_file(folder), json.dumps({"format": FORMAT} | asdict(new)))
+
+
+class Alone:
+    """One process at a time runs a pipeline: two would remove each other's files.
+
+    The lock belongs to the process and ends with it. Within one process Spark itself refuses a second run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> None:
+        lock = self.folder / "eddyline" / "run.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._file or lock.open("w")
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.__exit__()
+            raise StateError(
+                f"Another run is at work on the checkpoint {str(self.folder)!r}.",
+                hint="Stop it first. To change its queries while it runs: eddyline query.",
+            ) from None
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def check_catalog(folder: Path, log: CommitLog) -> None:

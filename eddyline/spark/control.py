@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from eddyline.spark.commits import CommitLog
+from eddyline.spark.commits import CommitLog, Quarantine
 
 NAME = "eddyline_control"
 _MARK = "eddyline"
@@ -41,19 +41,30 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.log = CommitLog(path)
         self.tick = tick
         self._last: int | None = None  # the last commit to take, if the run takes only what is there now
+        self._seen = 0  # the last commit that was looked at for a quarantine
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._last = self.log.latest()
+        self._last = self._seen = self.log.latest()
 
     def initialOffset(self) -> dict[str, Any]:
         return {_MARK: 1, "commit": 0, "now": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        commit, now = self._last if self._last is not None else self.log.latest(), time.time_ns() // 1_000_000
+        commit, now = self._commit(), time.time_ns() // 1_000_000
         due = bool(self.tick) and self._last is None and now - start["now"] >= self.tick
         if commit > start["commit"] or due:
             return {_MARK: 1, "commit": commit, "now": max(now, start["now"])}
         return start
+
+    def _commit(self) -> int:
+        """The last commit to take: of those made while a run takes what is there now, only up to a quarantine."""
+        if self._last is None:
+            return self.log.latest()
+        while self.log.has(self._seen + 1):
+            self._seen += 1
+            if any(isinstance(action, Quarantine) for action in self.log.read(self._seen)):
+                self._last = self._seen
+        return self._last
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [InputPartition(end["commit"])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.mirror import Mirror
-from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files
+from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.places import FILES, claim, place_of, require_own_path
 from eddyline.spark.settings import Settings, write_whole
-from eddyline.sql.catalog import Sink, Stream, Table
+from eddyline.sql.catalog import Catalog, Sink, Stream, Table
+from eddyline.sql.declared import declared
+from eddyline.sql.parser import parse
 
 Consumer = Callable[[DataFrame, int], None]
 Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the buckets' reports, seconds of delivery
@@ -42,15 +44,14 @@ class Delivery:
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
+        self._again = True  # whether the next batch may have been tried before
 
     def check(self) -> None:
         """Whether every sink can be served."""
         sinks = list(self.mirror.catalog.sinks)
         for i, sink in enumerate(sinks):
-            if sink.external.format.lower() == "foreach_batch" and sink.name.lower() not in self.consumers:
-                raise CatalogError(
-                    f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
-                )
+            if sink.external.format.lower() == "foreach_batch":
+                self._consumer(sink)
             if sink.external.format.lower() in FILES and "path" not in sink.external.options:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
@@ -58,9 +59,21 @@ class Delivery:
 
     def sweep(self) -> None:
         """Removes what interrupted attempts have staged; no task may be running."""
-        places = [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in self.mirror.catalog.sinks)]
-        for place in places:
+        self._again = True
+        for place in self._places(self.mirror.catalog.sinks):
             shutil.rmtree(place / "_staged", ignore_errors=True)
+
+    def _places(self, sinks: Iterable[Sink]) -> list[Path]:
+        return [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in sinks)]
+
+    def _sinks_of(self, staged: Sequence[Staged]) -> dict[str, Sink]:
+        """The sinks of now, in their order, and those of the batch that have gone since; by their text."""
+        found: dict[str, Sink] = {s.sql: s for s in self.mirror.catalog.sinks}
+        for text in sorted({s.declared for s in staged if s.sink != DEAD_LETTER} - found.keys()):
+            gone = declared(parse(text)[0].body, Catalog())
+            assert isinstance(gone, Sink)
+            found[text] = gone
+        return found
 
     def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         begun = time.perf_counter()
@@ -69,15 +82,20 @@ class Delivery:
         self.mirror.catch_up()  # others may have declared the sinks of this batch
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
+        sinks = self._sinks_of(staged)
+        if self._again:
+            for place in self._places(sinks.values()):
+                remove_files(place, batch)
         commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")
         if self.settings.on_bad_rows == "set apart":
-            reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, batch)
-        for sink in self.mirror.catalog.sinks:
-            self._deliver(sink, [s for s in staged if s.sink == sink.name], batch)
+            reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
+        for text, sink in sinks.items():
+            self._deliver(sink, [s for s in staged if s.declared == text], batch)
         self._write_clocks(batch, reports[0]["clocks"])
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
             self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)
+        self._again = False
         for listener in self.listeners:
             listener(batch, reports, time.perf_counter() - begun)
 
@@ -104,10 +122,18 @@ class Delivery:
                     for f in files:
                         output.send(pq.read_table(f))
             case "foreach_batch":
-                self.consumers[sink.name.lower()](self.spark.read.parquet(*files), batch)
+                self._consumer(sink)(self.spark.read.parquet(*files), batch)
             case _:
                 writer = self.spark.read.parquet(*files).write.format(sink.external.format)
                 writer.options(**dict(sink.external.options)).mode("append").save()
+
+    def _consumer(self, sink: Sink) -> Consumer:
+        found = self.consumers.get(sink.name.lower())
+        if found is None:
+            raise CatalogError(
+                f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
+            )
+        return found
 
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         write_whole(self.settings.clocks_file(batch), json.dumps(clocks))
@@ -119,7 +145,8 @@ class Delivery:
         This batch may still be done again, from the state that the one before it has left.
         """
         if self._needed is not None and self._needed[0] == batch - 1 and batch % TRIM_EVERY == 0:
-            self.mirror.log.trim(self._needed[1])
+            with self.mirror.log.lock():
+                self.mirror.log.trim(self._needed[1])
         self._needed = batch, min(r["snapshot_version"] for r in reports)
 
 

@@ -38,6 +38,8 @@ def watched(
     running.functions.failures = failures if (family.on_error or on_error) == "quarantine" else None
     try:
         found = run()
+    except (MemoryError, OSError):
+        raise  # the machine's fault and no query's: the micro-batch is done again
     except Exception as e:
         error = f"{type(e).__name__}: {e}"
         return empty(running.root.types, attached=True), [Bad(family.number, _all(running), error)], False

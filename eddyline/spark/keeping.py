@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class Head:
     meta: dict[str, Any] | None = None  # of the snapshot; None: there is none yet
     parts: dict[str, list[list[str]]] = field(default_factory=dict)  # segments of each chunk of the snapshot's tables
     log: list[list[str]] = field(default_factory=list)  # segments of the input of each step since
+    broke: dict[str, list[int]] = field(default_factory=dict)  # by step of the log: the families that failed in it
     snapshot_bytes: int = 0
     log_bytes: int = 0
     format: int = FORMAT
@@ -91,8 +93,8 @@ class Keeper:
                 for name, chunks in head.parts.items()
             }
             self.bucket.load(head.meta, tables)
-        for segments in head.log:
-            self.bucket.step(_unlogged(self._read(segments, fetch)))
+        for i, segments in enumerate(head.log):
+            self.bucket.step_again(_unlogged(self._read(segments, fetch)), head.broke.get(str(i), []))
         self.head = head
 
     def step(self, given: Sequence[Placed]) -> tuple[list[Part], Kept]:
@@ -105,6 +107,8 @@ class Keeper:
         entry = _logged(given)
         new.log.append(self._write(entry, put))
         new.log_bytes += len(entry)
+        if self.bucket.broke:
+            new.broke[str(len(new.log) - 1)] = list(self.bucket.broke)
         if len(new.log) >= LONGEST_LOG or new.log_bytes > max(SMALLEST_LOG, new.snapshot_bytes):
             put.clear()
             self._snapshot(new, put)
@@ -123,7 +127,7 @@ class Keeper:
         contents = {name: [blocks.encode({}, t) for t in _chunks(table)] for name, table in tables.items()}
         head.parts = {name: [self._write(c, put) for c in chunks] for name, chunks in contents.items()}
         head.snapshot_bytes = sum(len(c) for chunks in contents.values() for c in chunks)
-        head.log, head.log_bytes = [], 0
+        head.log, head.broke, head.log_bytes = [], {}, 0
 
     def _write(self, content: bytes, put: dict[str, bytes]) -> list[str]:
         names = []
@@ -175,7 +179,11 @@ def local_folder(settings: Settings, bucket: int) -> Path:
 
 def _write_local(file: Path, content: bytes) -> None:
     """A copy that is lost or damaged is only a slower start, so it is not forced to disk."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{uuid4().hex}")
-    beside.write_bytes(content)
-    os.replace(beside, file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(content)
+        os.replace(beside, file)
+    except OSError:  # no room, perhaps: it will be read from Spark's state
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ A `StreamingQueryListener` of one's own is added as with any query, to the pipel
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -20,8 +21,9 @@ from eddyline.spark.progress import Progress
 
 
 class ProgressListener(StreamingQueryListener):
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, ended: Callable[[str], None]) -> None:
         self.progress = progress
+        self.ended = ended
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self.progress.heard(json.loads(event.progress.json))
@@ -33,4 +35,4 @@ class ProgressListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        pass
+        self.ended(str(event.runId))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import CatalogError
+from eddyline.errors import CatalogError, StateError
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
@@ -56,6 +57,7 @@ class Mirror(Connection):
     def __init__(self, log: CommitLog) -> None:
         self.log = log
         self.guard = threading.RLock()  # users and the driver's delivery work on the same mirror
+        self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
         self._begin()
 
     def _begin(self) -> None:
@@ -76,8 +78,12 @@ class Mirror(Connection):
     def run_script(self, sql: str) -> None:
         """The statements of a pipeline's script that this log has not seen yet."""
         with self.commit():
+            times: Counter[str] = Counter()
             for statement in parse(sql):
-                digest = blocks.digest(statement.text.strip().encode())
+                text = statement.text.strip()
+                again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
+                digest = blocks.digest(text.encode(), *again)
+                times[text] += 1
                 if digest not in self.done:
                     statements.run_script(self, [statement], sql)
                     self._journal.append(ScriptRun(digest))
@@ -123,19 +129,33 @@ class Mirror(Connection):
 
     def define(self, thing: Stream | Table | View | Sink) -> None:
         has_source = isinstance(thing, Stream) or (isinstance(thing, Table) and thing.external is not None)
-        if has_source and has_sources(self.log.path.parent.parent):
+        if has_source and self._started():
             raise CatalogError(
                 f"{thing.name!r} comes too late: Spark fixes the sources of a checkpoint when it first starts.",
                 hint="Declare it in the script of a new checkpoint.",
             )
         if isinstance(thing, Sink):
             require_own_path(thing, self.catalog.sinks, os.getcwd())
+            in_code = thing.external.format.lower() == "foreach_batch"
+            if in_code and self._started() and thing.name.lower() not in self.served:
+                raise CatalogError(
+                    f"The sink {thing.name!r} has no function.", hint=f"pipe.foreach_batch({thing.name!r}, function)."
+                )
         super().define(thing)
         self._journal.append(Define(thing.sql))
 
     def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
+        has_source = kind == "stream" or (kind == "table" and self.catalog.tables[name].external is not None)
+        if has_source and self._started():
+            raise CatalogError(
+                f"{name!r} stays: Spark fixes the sources of a checkpoint when it first starts.",
+                hint="Drop its queries, or begin a new checkpoint without it.",
+            )
         super().undefine(kind, name)
         self._journal.append(Undefine(kind, name))
+
+    def _started(self) -> bool:
+        return has_sources(self.log.path.parent.parent)
 
     def start(self, family: Family) -> None:
         self._journal.append(NewFamily(family.number, family.name, family.kind, family.sql))
@@ -178,13 +198,12 @@ class Mirror(Connection):
             if found is None:
                 return
             rows = found.queries.rows()
-            wanted = np.array(sorted(set(ids)), np.int64)
+            wanted = np.array(sorted(set(ids) if len(rows.ids) else ()), np.int64)
             place = np.minimum(rows.positions(wanted), len(rows.ids) - 1)
             there = wanted[(rows.ids[place] == wanted) & rows.alive[place]]
-            out = self.quarantined.setdefault(family, {})
-            new = [int(i) for i in there if int(i) not in out]
+            new = [int(i) for i in there if int(i) not in self.quarantined.get(family, {})]
             if new:
-                out.update(dict.fromkeys(new, error))
+                self.quarantined.setdefault(family, {}).update(dict.fromkeys(new, error))
                 self._journal.append(Quarantine(family, tuple(new), error))
 
     def resume(self, name: str) -> int:
@@ -227,12 +246,19 @@ class Mirror(Connection):
                     yield
                 finally:
                     self._open = False
-                    for number in list(self._added):
-                        self._write_added(self.registry.number(number))
-                    if self._journal:
-                        actions, self._journal = self._journal, []
-                        self.version = self.log.append(actions)
-                        self._summarise()
+                    self._write()
+
+    def _write(self) -> None:
+        try:
+            for number in list(self._added):
+                self._write_added(self.registry.number(number))
+            if self._journal:
+                actions, self._journal = self._journal, []
+                self.version = self.log.append(actions)
+                self._summarise()
+        except BaseException:
+            self._begin()  # what was done here is in no log: the next to ask reads the log anew
+            raise
 
     def _write_added(self, family: Family) -> None:
         first = self._added.pop(family.number, None)
@@ -249,6 +275,16 @@ class Mirror(Connection):
 
     def catch_up(self) -> None:
         """Takes up what others have committed."""
+        for _ in range(3):
+            try:
+                self._catch_up()
+                return
+            except StateError:
+                # While it was read, the pipeline may have let go of files that a snapshot stands for by now.
+                self._begin()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         with self.guard:
             latest = self.log.latest()
             if self.version < latest and not self.log.has(self.version + 1):

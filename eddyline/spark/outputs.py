@@ -11,7 +11,7 @@ within a family and the same after a replay, so that any consumer can drop repea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Staged:
     """A file with the changes of one family in one batch, for one sink."""
 
     sink: str
+    declared: str  # the statement that declares the sink: it may be another by the time of delivery
     folder: str  # below the sink's path; empty: the path itself
     file: str
     writer: int
@@ -76,7 +77,7 @@ class Stager:
             name = query if query is not None else family.name
             if rows.num_rows:
                 folder = "" if len(sink.targets) == 1 else folder_name(name)
-                self._write(sink.name, place_of(sink, self.settings), folder, rows, sink.external.format.lower())
+                self._write(sink, place_of(sink, self.settings), folder, rows)
 
     def set_apart(self, found: Checked, numbers: Ints) -> None:
         """Writes the bad rows of a stream or table to its dead-letter table, with the reason and the place."""
@@ -92,7 +93,7 @@ class Stager:
             position,
         ]
         rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
-        self._write(DEAD_LETTER, self.settings.own / "dead_letter", found.relation.name.lower(), rows)
+        self._write(None, self.settings.own / "dead_letter", found.relation.name.lower(), rows)
 
     def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
         """None: the sink takes the whole family; a name: it takes that query of the family."""
@@ -100,17 +101,18 @@ class Stager:
             return [] if family.kind == "view" and not sink.targets else [None]
         return [t for t in sink.targets if pc.index(queries.names, t).as_py() >= 0]
 
-    def _write(self, sink: str, place: Path, folder: str, rows: pa.Table, format_: str = "parquet") -> None:
+    def _write(self, sink: Sink | None, place: Path, folder: str, rows: pa.Table) -> None:
         file = place / "_staged" / uuid4().hex
         file.parent.mkdir(parents=True, exist_ok=True)
-        if format_ == "json":
+        if sink is not None and sink.external.format.lower() == "json":
             with file.open("w", encoding="utf-8") as f:
                 f.writelines(f"{line}\n" for part in rows.to_batches() for line in json_rows(part).to_pylist())
         else:
             marked = rows.replace_schema_metadata({"eddyline.format": str(FORMAT)})
             pq.write_table(marked, file, compression="zstd", compression_level=1)
-        part = sum(s.sink == sink and s.folder == folder for s in self.staged)
-        self.staged.append(Staged(sink, folder, str(file), self.writer, part, rows.num_rows))
+        name, declared = (DEAD_LETTER, "") if sink is None else (sink.name, sink.sql)
+        part = sum(s.sink == name and s.folder == folder for s in self.staged)
+        self.staged.append(Staged(name, declared, folder, str(file), self.writer, part, rows.num_rows))
 
     def report(self) -> list[dict[str, Any]]:
         return [asdict(s) for s in self.staged]
@@ -149,13 +151,11 @@ def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
 
 
 def commit_files(path: Path, staged: Sequence[Staged], batch: int, suffix: str) -> None:
-    """Moves the files of a batch into place under one sink's path, in place of those of an earlier attempt."""
-    expected: dict[Path, set[str]] = {}
+    """Moves the files of a batch into place under one sink's path."""
     for s in staged:
         folder = path / s.folder if s.folder else path
         folder.mkdir(parents=True, exist_ok=True)
         name = f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
-        expected.setdefault(folder, set()).add(name)
         try:
             Path(s.file).rename(folder / name)
         except FileNotFoundError:
@@ -163,11 +163,10 @@ def commit_files(path: Path, staged: Sequence[Staged], batch: int, suffix: str) 
                 f"The staged file {s.file!r} of micro-batch {batch} is gone.",
                 hint="Start the pipeline again: the micro-batch is computed anew.",
             ) from None
-    for folder in _folders(path):
-        for left in folder.glob(f"part-{batch:09}-*.{suffix}"):
-            if left.name not in expected.get(folder, set()):
-                left.unlink()
 
 
-def _folders(path: Path) -> Iterable[Path]:
-    return [path, *(f for f in path.iterdir() if f.is_dir())] if path.is_dir() else []
+def remove_files(path: Path, batch: int) -> None:
+    """Removes what an earlier attempt at a batch has put under one sink's path."""
+    for folder in [path, *path.iterdir()] if path.is_dir() else ():
+        for left in folder.glob(f"part-{batch:09}-*") if folder.is_dir() else ():
+            left.unlink()

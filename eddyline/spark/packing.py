@@ -84,7 +84,9 @@ class Packer:
         stream = self.replica.catalog.streams[partition.relation]
         key = stream.name.lower()
         columns, numbers = self._good_rows(stream, rows, partition)
-        columns, ts = self._without_late(stream, columns, numbers, partition)
+        columns, ts, numbers = self._without_late(stream, columns, numbers, partition)
+        if self.settings.clock_policy == "max":
+            self._set_behind_apart(stream, columns, ts, numbers, partition)
         delta = arrived(columns, ts, partition.count)
         for number, running in self.running.items():
             if key in running.streams:
@@ -153,16 +155,38 @@ class Packer:
 
     def _without_late(
         self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
-    ) -> tuple[list[pa.Array], Ints]:
+    ) -> tuple[list[pa.Array], Ints, Ints]:
         ts = micros(columns[stream.time])
-        before = partition.moment.clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
-        late = ts < StreamClock(stream.delay, before["high"], before["floor"]).watermark
+        late = ts < self._watermark(stream.name.lower(), partition)
         if len(ts):
             partition.high = max(int(ts.max()), MIN if partition.high is None else partition.high)
         if not late.any():
-            return columns, ts
+            return columns, ts, numbers
         partition.late += int(late.sum())
         nothing = pa.nulls(len(ts), pa.string())
         found = Checked(stream, columns, nothing, nothing, late, pa.repeat("late", len(ts)))
         partition.stager.set_apart(found, numbers)
-        return found.taken(~late), ts[~late]
+        return found.taken(~late), ts[~late], numbers[~late]
+
+    def _set_behind_apart(
+        self, stream: Stream, columns: list[pa.Array], ts: Ints, numbers: Ints, partition: Partition
+    ) -> None:
+        """Under clock = 'max', tuples that some query no longer sees, for another stream has moved its clock on."""
+        key = stream.name.lower()
+        readers = [
+            [name for name, _ in split.routings]
+            for number, split in self.replica.partitioning.items()
+            if self.replica.live[number] and any(name == key for name, _ in split.routings)
+        ]
+        clock = max((self._watermark(name, partition) for names in readers for name in names), default=MIN)
+        behind = ts < clock
+        if behind.any():
+            partition.late += int(behind.sum())
+            nothing = pa.nulls(len(ts), pa.string())
+            reasons = pa.repeat("behind the clock of a query", len(ts))
+            partition.stager.set_apart(Checked(stream, columns, nothing, nothing, behind, reasons), numbers)
+
+    def _watermark(self, stream: str, partition: Partition) -> int:
+        """As it was before the micro-batch."""
+        before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
+        return StreamClock(self.replica.catalog.streams[stream].delay, before["high"], before["floor"]).watermark

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import control
-from eddyline.spark.checkpoint import Fixed, begin, check_catalog, fixed, folder_of
+from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.failures import interrupted_briefly
 from eddyline.spark.keys import bucket_keys
@@ -28,7 +28,7 @@ from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
 from eddyline.spark.run import Run
 from eddyline.spark.settings import Settings, fix_sources
-from eddyline.spark.sources import source
+from eddyline.spark.sources import register, source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
 from eddyline.sql.catalog import Stream
 
@@ -77,6 +77,7 @@ class Pipeline:
         self.progress = Progress(self.mirror, _cores(spark))
         self.delivery.listeners.append(self.progress.delivered)
         self._run: Run | None = None  # the last
+        self._alone = Alone(folder)
 
     # queries come and go
 
@@ -105,12 +106,11 @@ class Pipeline:
         `target` is a sink declared USING foreach_batch, or a query or family for which such a sink is made.
         """
         sink = self.mirror.catalog.sinks.get(target)
-        if sink is None:
-            name = f"foreach_batch_{target}"
-            if self.mirror.catalog.sinks.get(name) is None:
-                self.mirror.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
-            sink = self.mirror.catalog.sinks[name]
-        self.delivery.consumers[sink.name.lower()] = consumer
+        name = f"foreach_batch_{target}" if sink is None else sink.name
+        self.delivery.consumers[name.lower()] = consumer  # before the sink: micro-batches may be running
+        self.mirror.served.add(name.lower())
+        if self.mirror.catalog.sinks.get(name) is None:
+            self.mirror.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
 
     # being watched
 
@@ -134,10 +134,11 @@ class Pipeline:
         """Runs until stopped, or with `available_now` until all there is has been processed."""
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
+        self._alone.__enter__()  # until Spark tells that the run has ended
         self.delivery.check()
         self.delivery.sweep()
         if self._run is None:
-            self.spark.streams.addListener(ProgressListener(self.progress))
+            self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
         writer = self._plan().writeStream.foreachBatch(self._deliver)
@@ -148,6 +149,10 @@ class Pipeline:
             writer = writer.trigger(processingTime=trigger)
         self._run = Run(writer.start(), self.progress)
         return self._run
+
+    def _ended(self, run: str) -> None:
+        if self._run is not None and self._run.runId == run:
+            self._alone.__exit__()
 
     def _own_conf(self) -> dict[str, str]:
         skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
@@ -160,7 +165,7 @@ class Pipeline:
 
     def _plan(self) -> DataFrame:
         keys = bucket_keys(self.settings.buckets)
-        self.spark.dataSource.register(control.ControlSource)
+        register(self.spark, control.ControlSource)
         reader = self.spark.readStream.format(control.NAME).option("path", str(self.settings.log().path))
         frames = [("", reader.option("tick", str(self._tick())).load())]
         self.delivery.relations = [None]

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, Listener
 from typing import Any
 
@@ -139,8 +140,8 @@ def serve(address: str, owner: int) -> None:
         while True:
             try:
                 worker = listener.accept()
-            except (EOFError, ConnectionError, OSError):
-                continue  # whoever knocked has gone
+            except (EOFError, OSError, AuthenticationError):
+                continue  # whoever knocked has gone, or knows another secret
             threading.Thread(target=resident.converse, args=(worker,), daemon=True).start()
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource
 
 from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
@@ -29,6 +31,15 @@ def fields_of(relation: Stream | Table) -> list[Field]:
         return list(relation.fields)
     op = OP if relation.external is None else relation.external.options.get("op", OP)
     return [Field(op, t.STRING), *relation.fields]
+
+
+def register(spark: SparkSession, format_: type[DataSource]) -> None:
+    """Makes a source of our own known. Spark refuses what it knows already from the session that it began with."""
+    try:
+        spark.dataSource.register(format_)
+    except AnalysisException as e:
+        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | None) -> DataFrame:
@@ -74,7 +85,7 @@ def _kafka(
 
     native = kafka_available(spark)
     if not native:
-        spark.dataSource.register(KafkaSource)
+        register(spark, KafkaSource)
     frame = spark.readStream.format("kafka" if native else FORMAT).options(**options).load()
     where = F.concat_ws(" ", F.col("topic"), F.col("partition"), F.lit("offset"), F.col("offset"))
     if {f.name.lower() for f in fields} <= {c.lower() for c in frame.columns}:

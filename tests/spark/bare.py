@@ -63,8 +63,10 @@ class Mortal(Delivery):
 class Bare:
     """A pipeline over a checkpoint. `lives` says how many more pieces of work are done before it is broken off."""
 
-    def __init__(self, folder: Path, script: str, buckets: int) -> None:
-        self.settings = Settings(str(folder / "ck"), buckets, "min", str(folder), "set apart", "null")
+    def __init__(
+        self, folder: Path, script: str, buckets: int, on_error: Literal["null", "quarantine"] = "null"
+    ) -> None:
+        self.settings = Settings(str(folder / "ck"), buckets, "min", str(folder), "set apart", on_error)
         self.stores = [Store() for _ in range(buckets)]
         self.resident = Resident()
         self.batch = 0

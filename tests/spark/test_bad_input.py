@@ -40,6 +40,7 @@ def test_unreadable_files_and_rows_without_time_are_set_apart_and_the_rest_is_pr
     (tmp_path / "in" / "t" / "garbage.parquet").write_bytes(b"this is no parquet file")
     found.put("t", pa.table({"symbol": ["x"], "price": ["much"], "ts": pa.array([0], pa.timestamp("us"))}))
     found.put("t", [{"symbol": "b", "price": 9.0, "ts": None}, *rows(5)])
+    found.put("t", pa.table({"symbol": ["y"], "price": [7], "ts": pa.array([0], pa.timestamp("us"))}))
     found.run()
     assert prices(found) == [float(i) for i in range(10)]
     dead = {(r["reason"], Path(r["place"]).name, r["price"]) for r in found.dead("t")}
@@ -47,7 +48,23 @@ def test_unreadable_files_and_rows_without_time_are_set_apart_and_the_rest_is_pr
         ("unreadable file", "garbage.parquet", None),
         ("unreadable file", "00001.parquet", None),
         ("no event time (ts is NULL)", "00002.parquet", 9.0),
+        ("unreadable file", "00003.parquet", None),
     }
+    texts = {Path(r["place"]).name: r["text"] for r in found.dead("t")}
+    assert texts["00003.parquet"] == "column 'price' is int64, not DOUBLE"
+
+
+def test_a_file_that_is_damaged_behind_its_footer_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    found = small(spark, tmp_path, "parquet", "set apart")
+    found.put("t", rows(0))
+    found.put("t", rows(5, 1000))
+    file = tmp_path / "in" / "t" / "00001.parquet"
+    content = bytearray(file.read_bytes())
+    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+    file.write_bytes(content)
+    found.run()
+    assert prices(found)[:5] == [float(i) for i in range(5)] and len(prices(found)) < 1005
+    assert [(r["reason"], Path(r["place"]).name) for r in found.dead("t")] == [("unreadable file", "00001.parquet")]
 
 
 def test_a_run_that_stops_at_a_bad_row_names_it_and_goes_on_when_the_source_is_mended(

@@ -26,6 +26,7 @@ from eddyline.spark.kafka.options import KafkaError, source_options
 from eddyline.spark.kafka.output import KafkaOutput, messages
 from eddyline.spark.kafka.read import SCHEMA, read_range
 from eddyline.spark.kafka.source import FORMAT, KafkaReader, KafkaSource, kafka_available
+from eddyline.spark.sources import register
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Kafka
@@ -449,7 +450,7 @@ def test_the_first_failure_is_raised_and_the_output_can_be_used_again(kafka: Kaf
 
 
 def stream(spark: SparkSession, kafka: Kafka, topic: str, **options: Any) -> DataFrame:
-    spark.dataSource.register(KafkaSource)
+    register(spark, KafkaSource)
     given = {"kafka.bootstrap.servers": kafka.servers, "subscribe": topic, "startingOffsets": "earliest"}
     return spark.readStream.format(FORMAT).options(**(given | options)).load()
 

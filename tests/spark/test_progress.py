@@ -289,7 +289,7 @@ def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path
     found = run.figures()
     assert found is not None
     assert (found.batch, found.rows, found.changes, found.queries, found.bad) == (0, 2, 1, 1, 1)
-    assert found.first_bad.endswith("00001.parquet: column 'a' is string")
+    assert found.first_bad.endswith("00001.parquet: column 'a' is string, not INT")
     assert found.split.spark > 0 and found.seconds < 600
     assert [replace(f, ended=0.0) for f in heard] == [replace(found, ended=0.0)]
     assert small.pipe.figures() == found
