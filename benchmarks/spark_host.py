@@ -30,6 +30,7 @@ SYMBOLS = 5_000
 LARGE, LARGE_BATCHES = 200_000, 6
 SMALL, SMALL_BATCHES, WARM, TURNS = 1_000, 20, 5, 4  # the first turn counts for nothing
 QUERIES, MANY = 100_000, 1_000_000
+ROUNDS = 8  # of runs of one micro-batch, with a query added before it or not
 CORES = 2
 
 STREAMS = {
@@ -208,6 +209,18 @@ def taking_turns(hosts: list[Any], batches: list[dict[str, pa.Table]]) -> list[f
     return [statistics.median(found) for found in seconds]
 
 
+def queries_coming(host: OnSpark, batches: list[dict[str, pa.Table]]) -> tuple[float, float]:
+    """The median of seconds of a micro-batch that is a run of its own; and of one before which queries came."""
+    seconds: tuple[list[float], list[float]] = [], []
+    for i, batch in enumerate(batches):
+        if i % 2:
+            new = {"query": f"new {i}", "s": "s1", "lo": 1.0, "hi": 2.0}
+            host.pipe.register("alert", [new])
+            host.pipe.register("pair", [new | {"query": f"new pair {i}", "a": 1.0, "b": 2.0}])
+        seconds[i % 2].append(sum(host.take([batch])))
+    return statistics.median(seconds[0]), statistics.median(seconds[1])
+
+
 def _total(reports: list[Any], name: str) -> float:
     return float(sum(r[name] for r in reports))
 
@@ -233,7 +246,8 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
     rng = np.random.default_rng(17)
     table = queries(rng, QUERIES)
     large = [rows(rng, i, LARGE) for i in range(LARGE_BATCHES)]
-    small = [rows(rng, i, SMALL) for i in range(SMALL_BATCHES * TURNS)]
+    turns = SMALL_BATCHES * TURNS
+    small = [rows(rng, i, SMALL) for i in range(turns + 2 * ROUNDS)]
 
     alone = in_process(large, table)[1:]
     whole = OnSpark(spark, base / "large", table)
@@ -245,7 +259,8 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
     before = memory(own_jvm())[1]
     many.take(small[:1])
     per_query = (memory(own_jvm())[1] - before) * 2**20 / CORES / MANY
-    floor, host, crowd = taking_turns([empty, few, many], small)
+    floor, host, crowd = taking_turns([empty, few, many], small[:turns])
+    as_they_are, with_new = queries_coming(many, small[turns:])
     rate, rate_spark = (LARGE / statistics.median(x) for x in (alone, together))
     written = [sum(r["written"] for r in found) for found in reports]
     read = [sum(r["read"] for r in found) for found in reports]
@@ -263,6 +278,7 @@ def _figures(spark: Any, base: Path) -> list[Figure]:
         Figure("as a multiple of the empty pipeline", host / floor, "", 1.5),
         Figure(f"Spark host, {MANY} queries, {SMALL}-row micro-batch", crowd, "s"),
         Figure("as a multiple of the one with fewer queries", crowd / host, "", 1.2),
+        Figure("queries added before a micro-batch of a run, as a multiple of none", with_new / as_they_are, "", 1.2),
         Figure("state read from Spark per large micro-batch", statistics.median(read[1:]), "bytes"),
         Figure("state written per large micro-batch", statistics.median(written), "bytes"),
         Figure("share of steps whose bucket was in memory", sum(hits) / len(hits), ""),
