@@ -23,9 +23,10 @@ from rich.console import Console
 from eddyline.commands.display import Display, Lines, Live, summary
 from eddyline.errors import CatalogError, Error
 from eddyline.shell.printing import WIDE, Printer
-from eddyline.spark.checkpoint import Alone, fixed, folder_of
+from eddyline.spark.checkpoint import Alone, fixed, folder_of, script_text
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.settings import has_begun
 from eddyline.sql.parser import parse
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 on_bad_rows=options.on_bad_rows,
                 on_error=options.on_error,
             )
+            gone = len(pipe.mirror.dropped_from_script)
+            if gone:
+                print(f"{gone} statements of the checkpoint are no longer in the script. What they declared goes on.")
             pipe.listen(display.take)
             if options.metrics is not None:
                 address, port = options.metrics
@@ -151,13 +155,18 @@ class Asked:
 def check(script: Path, folder: Path) -> None:
     """Raises what is wrong with the checkpoint, and with the script as far as it can be told from here."""
     begun = fixed(folder)
-    text = script.read_text(encoding="utf-8")
+    text = script_text(script)
     parse(text)
-    if begun is not None:
+    if begun is not None and has_begun(folder):
         return  # what the script means depends on what the checkpoint has
     with tempfile.TemporaryDirectory() as scratch:
         mirror = Mirror(CommitLog(Path(scratch)))
         mirror.run_script(text)
+    if not len(mirror.catalog.streams):
+        raise CatalogError(
+            f"The script {script.name!r} declares no stream.",
+            hint="CREATE STREAM … (…) WATERMARK … USING parquet OPTIONS (path '…').",
+        )
     for stream in mirror.catalog.streams:
         if stream.external is None:
             raise CatalogError(

@@ -127,6 +127,12 @@ class QueryTable:
             self._rows = QueryRows(params, self._names[0], ids, since, self._alive, self._version, self._cleared)
         return self._rows
 
+    def some_names(self, most: int) -> list[str]:
+        """Of queries that stand."""
+        rows = self.rows()
+        found: list[str] = rows.names.take(pa.array(rows.live()[:most])).to_pylist()
+        return found
+
     @property
     def nbytes(self) -> int:
         rows = self.rows()

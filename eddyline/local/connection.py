@@ -303,7 +303,7 @@ class Connection:
     def query(self, name: str) -> tuple[Family, int]:
         found = self.registry.owner(name) if isinstance(name, str) else None
         if found is None:
-            known = [n for f in self.registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
+            known = [n for f in self.registry for n in f.queries.some_names(100)]
             raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(str(name), known))
         return found
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import ClassVar, Literal
 from uuid import uuid4
 
-from eddyline.errors import StateError
+from eddyline.errors import DataError, StateError
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.places import local_path
@@ -32,6 +34,8 @@ def folder_of(checkpoint: str | Path) -> Path:
 def fixed(folder: Path) -> Fixed | None:
     """What was fixed when the checkpoint was begun; None if it is yet to begin."""
     file = pipeline_file(folder)
+    if folder.exists() and not folder.is_dir():
+        raise StateError(f"The checkpoint {str(folder)!r} is no folder.", hint="Choose another.")
     if not file.exists():
         if (folder / "offsets").exists():
             raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
@@ -52,33 +56,54 @@ def begin(folder: Path, new: Fixed) -> None:
     write_whole(pipeline_file(folder), json.dumps({"format": FORMAT} | asdict(new)))
 
 
-class Alone:
-    """One process at a time runs a pipeline: two would remove each other's files.
+def script_text(script: str | Path) -> str:
+    try:
+        return Path(script).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"The script {str(script)!r} is not text in UTF-8.") from None
+    except OSError as e:
+        raise DataError(f"The script {str(script)!r} cannot be read: {e.strerror}.") from None
 
-    The lock belongs to the process and ends with it. Within one process Spark itself refuses a second run.
+
+class Alone:
+    """One run at a time: two would remove each other's files.
+
+    The lock belongs to the process and ends with it; within the process, `runs` says whether its holder is at work.
     """
 
-    def __init__(self, folder: Path) -> None:
+    _here: ClassVar[dict[Path, Callable[[], bool]]] = {}
+
+    def __init__(self, folder: Path, runs: Callable[[], bool] = lambda: False) -> None:
         self.folder = folder
-        self._file: TextIO | None = None
+        self.runs = runs
+        self._lock: int | None = None  # a file descriptor
 
     def __enter__(self) -> None:
         lock = self.folder / "eddyline" / "run.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._file or lock.open("w")
+        taken = self._here.get(self.folder, lambda: False)()
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            if self._lock is None and not taken:
+                self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as e:
+            raise StateError(f"The checkpoint {str(self.folder)!r} cannot be written: {e.strerror}.") from None
+        try:
+            if self._lock is not None:
+                fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.__exit__()
+            taken = True
+        if taken:
             raise StateError(
                 f"Another run is at work on the checkpoint {str(self.folder)!r}.",
                 hint="Stop it first. To change its queries while it runs: eddyline query.",
-            ) from None
+            )
+        self._here[self.folder] = self.runs
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def check_catalog(folder: Path, log: CommitLog) -> None:

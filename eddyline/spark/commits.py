@@ -245,6 +245,13 @@ class CommitLog:
                 if number <= last:
                     self._file(number, kind).unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Removes everything. The lock must be held."""
+        for kind in ("commit", "snapshot"):
+            for number in self._numbers(kind):
+                self._file(number, kind).unlink()
+        self._latest = 0
+
     def size(self, number: int) -> int:
         return self._file(number).stat().st_size
 

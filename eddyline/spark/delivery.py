@@ -44,6 +44,7 @@ class Delivery:
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
+        self._claimed: set[str] = set()  # by their texts, the sinks whose folders are known to be ours
         self._again = True  # whether the next batch may have been tried before
 
     def check(self) -> None:
@@ -55,7 +56,12 @@ class Delivery:
             if sink.external.format.lower() in FILES and "path" not in sink.external.options:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
+
+    def claim(self, sinks: Iterable[Sink]) -> None:
+        """Marks the folders of sinks as this pipeline's, once in a run."""
+        for sink in (s for s in sinks if s.sql not in self._claimed):
             claim(sink, self.settings)
+            self._claimed.add(sink.sql)
 
     def sweep(self) -> None:
         """Removes what interrupted attempts have staged; no task may be running."""
@@ -102,7 +108,7 @@ class Delivery:
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
         if format_ in FILES:
-            claim(sink, self.settings)  # it may have been declared while this runs
+            self.claim([sink])  # it may have been declared while this runs
             commit_files(place, staged, batch, format_)
             return
         for folder in sorted({s.folder for s in staged}):
@@ -124,8 +130,11 @@ class Delivery:
             case "foreach_batch":
                 self._consumer(sink)(self.spark.read.parquet(*files), batch)
             case _:
+                options = dict(sink.external.options)
+                if folder and "path" in options:
+                    options["path"] = f"{options['path'].rstrip('/')}/{folder}"
                 writer = self.spark.read.parquet(*files).write.format(sink.external.format)
-                writer.options(**dict(sink.external.options)).mode("append").save()
+                writer.options(**options).mode("append").save()
 
     def _consumer(self, sink: Sink) -> Consumer:
         found = self.consumers.get(sink.name.lower())

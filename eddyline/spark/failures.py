@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from eddyline import errors
@@ -27,6 +28,7 @@ _INTERRUPTED = (
     "ClosedByInterruptException",
     "JOB_CANCELLED",
 )
+_JAVA = re.compile(r"\AAn error occurred while calling .*\n: (?:[\w.$]+: )?(.+)")
 _MORE = "--verbose shows all that Spark says."
 
 
@@ -35,7 +37,7 @@ def in_our_words() -> Iterator[None]:
     """Turns an error of Spark's into one of ours."""
     try:
         yield
-    except PySparkException as e:
+    except (PySparkException, Py4JJavaError) as e:
         raise told(e) from e
 
 
@@ -70,6 +72,9 @@ def told_of(account: str) -> Error:
     conditions = [text for name, text in _CONDITION.findall(account) if name not in _WRAPPERS]
     if conditions:
         return StateError(f"Spark: {re.sub(r' SQLSTATE: .*', '', conditions[-1])}", hint=_MORE)
+    java = _JAVA.search(account)
+    if java:
+        return StateError(f"Spark: {java[1]}", hint=_MORE)
     _, trace, last = account.rpartition("Traceback (most recent call last):\n")
     first = next((line for line in account.splitlines() if line.strip()), "It gave no reason.")
     return StateError(_raised(last) if trace else f"Spark: {first}", hint=_MORE)

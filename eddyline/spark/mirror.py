@@ -7,6 +7,7 @@ errors as in-process. Rows of tables are held here only for tables without a sou
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import CatalogError, StateError
+from eddyline.errors import CatalogError, DataError, StateError
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
@@ -40,13 +41,15 @@ from eddyline.spark.commits import (
     ScriptRun,
     Undefine,
 )
-from eddyline.spark.places import require_own_path
+from eddyline.spark.places import require_own_path, require_usable_path
 from eddyline.spark.replica import function_of
 from eddyline.spark.routes import cell_width
-from eddyline.spark.settings import has_sources
+from eddyline.spark.settings import has_begun
 from eddyline.sql.catalog import Sink, Stream, Table, View
+from eddyline.sql.cursor import words
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
+from eddyline.sql.statements import Statement
 from eddyline.state.delta import Ints
 
 COMMITS, MOST_COMMITS = 64, 4096  # so many make a snapshot worth while, and so many make it due
@@ -65,6 +68,7 @@ class Mirror(Connection):
         super().__init__()
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
+        self.dropped_from_script: set[str] = set()  # those of them that the script no longer has
         self.widths: dict[int, float] = {}  # of cells, by family
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
         self._functions: dict[str, DefineFunction] = {}
@@ -76,18 +80,44 @@ class Mirror(Connection):
     # what users call
 
     def run_script(self, sql: str) -> None:
-        """The statements of a pipeline's script that this log has not seen yet."""
+        """The statements of a pipeline's script that this log has not seen yet.
+
+        One is known by its words, whatever the space between them. Before the first micro-batch, a script that was
+        changed takes the place of what it was.
+        """
+        found: dict[str, Statement] = {}
+        times: Counter[str] = Counter()
+        for statement in parse(sql):
+            text = words(statement.text)
+            again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
+            found[blocks.digest(text.encode(), *again)] = statement
+            times[text] += 1
         with self.commit():
-            times: Counter[str] = Counter()
-            for statement in parse(sql):
-                text = statement.text.strip()
-                again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
-                digest = blocks.digest(text.encode(), *again)
-                times[text] += 1
+            if not self._begun() and self.done - found.keys():
+                self._forget_scripts()
+            self.dropped_from_script = self.done - found.keys()
+            for digest, statement in found.items():
                 if digest not in self.done:
-                    statements.run_script(self, [statement], sql)
+                    self._run_new(statement, sql)
                     self._journal.append(ScriptRun(digest))
                     self.done.add(digest)
+
+    def _run_new(self, statement: Statement, sql: str) -> None:
+        try:
+            statements.run_script(self, [statement], sql)
+        except CatalogError as e:
+            if self.done and re.search(r"There is already|is taken by", e.message):
+                e.hint = "The checkpoint has it from before: drop it there first (eddyline query drop, or pipe.execute"
+                e.hint += " with DROP …), or begin another checkpoint."
+            raise
+
+    def _forget_scripts(self) -> None:
+        """Begins the log anew, if nothing but scripts has written to it."""
+        numbers = range(1, self.log.latest() + 1)
+        if all(self.log.has(n) and any(isinstance(a, ScriptRun) for a in self.log.read(n)) for n in numbers):
+            self.log.clear()
+            self._begin()
+            self._open = True
 
     def execute(self, sql: str) -> Any:
         with self.commit():
@@ -104,9 +134,15 @@ class Mirror(Connection):
     def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
         from pyspark import cloudpickle
 
+        try:
+            pickled: bytes = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]
+        except Exception as e:
+            raise DataError(
+                f"The function {name!r} cannot be pickled, and so not be sent to where rows are: {e}.",
+                hint="Let it open or make what it needs when it is called.",
+            ) from None
         with self.commit():
             super().function(name, body, takes, gives)
-            pickled: bytes = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]
             action = self._functions[name.lower()] = DefineFunction(name, tuple(takes), gives, pickled)
             self._journal.append(action)
 
@@ -129,15 +165,16 @@ class Mirror(Connection):
 
     def define(self, thing: Stream | Table | View | Sink) -> None:
         has_source = isinstance(thing, Stream) or (isinstance(thing, Table) and thing.external is not None)
-        if has_source and self._started():
+        if has_source and self._begun():
             raise CatalogError(
                 f"{thing.name!r} comes too late: Spark fixes the sources of a checkpoint when it first starts.",
                 hint="Declare it in the script of a new checkpoint.",
             )
         if isinstance(thing, Sink):
             require_own_path(thing, self.catalog.sinks, os.getcwd())
+            require_usable_path(thing, self.log.path.parent / "pipeline.json")
             in_code = thing.external.format.lower() == "foreach_batch"
-            if in_code and self._started() and thing.name.lower() not in self.served:
+            if in_code and self._begun() and thing.name.lower() not in self.served:
                 raise CatalogError(
                     f"The sink {thing.name!r} has no function.", hint=f"pipe.foreach_batch({thing.name!r}, function)."
                 )
@@ -146,7 +183,7 @@ class Mirror(Connection):
 
     def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
         has_source = kind == "stream" or (kind == "table" and self.catalog.tables[name].external is not None)
-        if has_source and self._started():
+        if has_source and self._begun():
             raise CatalogError(
                 f"{name!r} stays: Spark fixes the sources of a checkpoint when it first starts.",
                 hint="Drop its queries, or begin a new checkpoint without it.",
@@ -154,8 +191,8 @@ class Mirror(Connection):
         super().undefine(kind, name)
         self._journal.append(Undefine(kind, name))
 
-    def _started(self) -> bool:
-        return has_sources(self.log.path.parent.parent)
+    def _begun(self) -> bool:
+        return has_begun(self.log.path.parent.parent)
 
     def start(self, family: Family) -> None:
         self._journal.append(NewFamily(family.number, family.name, family.kind, family.sql))
@@ -216,7 +253,9 @@ class Mirror(Connection):
             else:
                 wanted = sorted(self.quarantined.get(family.number, {}))
             if not wanted:
-                raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW QUARANTINE lists what is.")
+                raise CatalogError(
+                    f"{name!r} is not in quarantine.", hint="`eddyline query quarantined` lists what is."
+                )
             rows = family.queries.rows()
             where = pa.array(rows.positions(np.array(wanted)))
             table = pa.table(

@@ -14,12 +14,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from eddyline.errors import DataError, StateError
+from eddyline.errors import CatalogError, DataError, StateError
 from eddyline.spark import control
-from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of
+from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.failures import interrupted_briefly
 from eddyline.spark.keys import bucket_keys
@@ -27,6 +28,7 @@ from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
 from eddyline.spark.run import Run
+from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
 from eddyline.spark.sources import register, source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
@@ -40,6 +42,14 @@ CONF = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+}
+
+
+_NO_STREAM = "Declare one in its script: CREATE STREAM … WATERMARK … USING parquet OPTIONS (path '…')."
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "clock": (None, "min", "max"),
+    "on_bad_rows": ("set apart", "stop"),
+    "on_error": ("quarantine", "null"),
 }
 
 
@@ -63,6 +73,9 @@ class Pipeline:
         stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
         goes on with NULL.
         """
+        _check(buckets=buckets, clock=clock, on_bad_rows=on_bad_rows, on_error=on_error)
+        text = script_text(script)
+        use_own_python(spark)
         self.spark = spark.newSession()
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
         folder = folder_of(checkpoint)
@@ -72,12 +85,12 @@ class Pipeline:
         )
         check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())
-        self.mirror.run_script(Path(script).read_text())
+        self.mirror.run_script(text)
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
         self.progress = Progress(self.mirror, _cores(spark))
         self.delivery.listeners.append(self.progress.delivered)
         self._run: Run | None = None  # the last
-        self._alone = Alone(folder)
+        self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
 
     # queries come and go
 
@@ -136,17 +149,22 @@ class Pipeline:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self._alone.__enter__()  # until Spark tells that the run has ended
         self.delivery.check()
-        self.delivery.sweep()
         if self._run is None:
             self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
-        writer = self._plan().writeStream.foreachBatch(self._deliver)
+        plan = self._plan()
+        self.delivery.claim(self.mirror.catalog.sinks)
+        self.delivery.sweep()
+        writer = plan.writeStream.foreachBatch(self._deliver)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
-            writer = writer.trigger(processingTime=trigger)
+            try:
+                writer = writer.trigger(processingTime=trigger)
+            except PySparkException:
+                raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
         self._run = Run(writer.start(), self.progress)
         return self._run
 
@@ -174,6 +192,8 @@ class Pipeline:
             if relation.external is not None or key in self.sources or isinstance(relation, Stream):
                 frames.append((key, source(self.spark, relation, self.sources.get(key))))
                 self.delivery.relations.append(relation)
+        if len(frames) == 1:
+            raise CatalogError("The pipeline has no stream.", hint=_NO_STREAM)
         fix_sources(self.settings, [name for name, _ in frames])
         packed = [f.mapInArrow(pack(self.settings, keys, i, name), PACKED) for i, (name, f) in enumerate(frames)]
         together = reduce(DataFrame.unionAll, packed)
@@ -188,6 +208,15 @@ class Pipeline:
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         with interrupted_briefly():
             self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
+
+
+def _check(buckets: int | None, **chosen: str | None) -> None:
+    if buckets is not None and buckets < 1:
+        raise DataError(f"A pipeline has at least one bucket, not {buckets}.", hint="By default it has one per core.")
+    for name, value in chosen.items():
+        if value not in _CHOICES[name]:
+            known = " or ".join(repr(c) for c in _CHOICES[name] if c is not None)
+            raise DataError(f"{name} is {known}, not {value!r}.")
 
 
 def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"] | None) -> Fixed:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from eddyline.errors import CatalogError, StateError
+from eddyline.spark.blocks import digest
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Sink
 
 FORMAT = 1  # of what sinks write
 FILES = ("parquet", "json")  # sinks that are folders of files, with a path of their own
 MARK = "_eddyline.json"
+_LONGEST = 200  # bytes of a folder's name; file systems take 255
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 
 
@@ -47,7 +50,10 @@ def place_of(sink: Sink, settings: Settings) -> Path:
 def folder_name(name: str) -> str:
     """A name as that of one folder that readers of data do not pass over: nothing in it leads elsewhere."""
     plain = re.sub(r"[\x00-\x1f/\\:%]", lambda m: quote(m[0], safe=""), name)
-    return f"%{ord(plain[0]):02X}{plain[1:]}" if plain[:1] in (".", "_") else plain
+    plain = f"%{ord(plain[0]):02X}{plain[1:]}" if plain[:1] in (".", "_") else plain
+    if len(plain.encode()) > _LONGEST:
+        return f"{plain.encode()[: _LONGEST - 40].decode(errors='ignore')}%{digest(name.encode())}"
+    return plain
 
 
 def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
@@ -72,6 +78,24 @@ def _path(sink: Sink, base: str) -> Path:
     return Path(base) / local_path(sink.external.options["path"], f"path of sink {sink.name!r}")
 
 
+def require_usable_path(sink: Sink, pipeline: Path) -> None:
+    """Raises if a file sink, declared for a pipeline, could not be written or would mix with the rows of another.
+
+    Where a relative path begins only the run knows.
+    """
+    place = _written(sink, "")
+    if place is None or not place.is_absolute():
+        return
+    there = next(p for p in (place, *place.parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise CatalogError(
+            f"The sink {sink.name!r} cannot write to {str(place)!r}.", hint="Give it a path that can be written."
+        )
+    mark, mine = place / MARK, json.loads(pipeline.read_text()) if pipeline.exists() else {}
+    if mark.exists() and "identity" in mine:
+        _require_same(sink, place, json.loads(mark.read_text()), mine["identity"])
+
+
 def claim(sink: Sink, settings: Settings) -> None:
     """Marks the folder of a file sink as its own; raises if it is another's, or cannot be written."""
     if sink.external.format.lower() not in FILES:
@@ -80,24 +104,26 @@ def claim(sink: Sink, settings: Settings) -> None:
     file = place / MARK
     mine = {"format": FORMAT, "sink": sink.name, "checkpoint": settings.checkpoint, "identity": settings.identity}
     try:
-        if not file.exists():
+        if not file.exists() or not any(place.rglob("part-*")):
             write_whole(file, json.dumps(mine))
-        found = json.loads(file.read_text())
-        format_, whose, checkpoint = found["format"], found["identity"], found["checkpoint"]
+        _require_same(sink, place, json.loads(file.read_text()), settings.identity)
     except OSError as e:
         raise StateError(
             f"The sink {sink.name!r} cannot write to {str(place)!r}: {e.strerror}.", hint="Mend that, or its path."
         ) from None
     except (ValueError, KeyError, TypeError):
         raise StateError(f"{str(file)!r} is damaged.", hint="Restore it, or use another path.") from None
+
+
+def _require_same(sink: Sink, place: Path, mark: Mapping[str, Any], identity: str) -> None:
     has = f"The folder {str(place)!r} of sink {sink.name!r} has rows"
-    if format_ != FORMAT:
+    if mark["format"] != FORMAT:
         raise StateError(
-            f"{has} of format {format_}, this version writes {FORMAT}.",
+            f"{has} of format {mark['format']}, this version writes {FORMAT}.",
             hint="Use the version of Eddyline that wrote them, or another path.",
         )
-    if whose != settings.identity:
+    if mark["identity"] != identity and any(place.rglob("part-*")):
         raise StateError(
-            f"{has} of another run, with the checkpoint {checkpoint!r}.",
+            f"{has} of another run, with the checkpoint {mark['checkpoint']!r}.",
             hint="Go on with that checkpoint, or use another path, or remove the folder if nobody needs its rows.",
         )

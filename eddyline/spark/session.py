@@ -42,7 +42,8 @@ def session(
     except PySparkRuntimeError as e:
         if e.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        raise StateError("Spark did not start.", hint="`eddyline doctor` says what is missing.") from None
+        hint = "`eddyline doctor` says what is missing; is the master right?"
+        raise StateError(f"Spark did not start with the master {wanted['spark.master']!r}.", hint=hint) from None
     return SparkSession.builder.getOrCreate()
 
 
@@ -67,6 +68,13 @@ def environment(master: str, logs: Logs) -> None:
     if logs == "quiet":
         own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
         os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {own}".strip()
+
+
+def use_own_python(spark: SparkSession) -> None:
+    """Lets a local Spark that somebody else has started run its workers with this Python, unless one was chosen."""
+    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None) is not None
+    if not chosen and is_local(spark.conf.get("spark.master", None) or ""):
+        spark.sparkContext.pythonExec = sys.executable
 
 
 def is_local(master: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,22 +46,23 @@ def pipeline_file(checkpoint: Path) -> Path:
 
 
 def fix_sources(settings: Settings, names: Sequence[str]) -> None:
-    """Spark's plan has its sources for good: they are those of the first start."""
-    file = pipeline_file(Path(settings.checkpoint))
-    saved = json.loads(file.read_text())
-    known = saved.setdefault("sources", list(names))
-    if known != list(names):
+    """Spark's plan has its sources for good: they are those of the first micro-batch."""
+    folder = Path(settings.checkpoint)
+    saved = json.loads(pipeline_file(folder).read_text())
+    known = saved.get("sources", list(names))
+    if known != list(names) and has_begun(folder):
         raise StateError(
             f"The checkpoint {settings.checkpoint!r} has the sources {_listed(known)}, not {_listed(names)}.",
             hint="Declare the same streams and tables in the same order, or begin another checkpoint.",
         )
-    write_whole(file, json.dumps(saved))
+    if known != list(names):
+        shutil.rmtree(folder / "sources", ignore_errors=True)  # what Spark has seen of others that never began
+    write_whole(pipeline_file(folder), json.dumps(saved | {"sources": list(names)}))
 
 
-def has_sources(checkpoint: Path) -> bool:
-    """Whether the sources of a checkpoint are fixed already."""
-    file = pipeline_file(checkpoint)
-    return file.exists() and "sources" in json.loads(file.read_text())
+def has_begun(checkpoint: Path) -> bool:
+    """Whether Spark has planned a micro-batch: from then on sources, and what scripts have said, stay."""
+    return any(f.name.isdigit() for f in (checkpoint / "offsets").glob("*"))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -108,6 +108,12 @@ def statements(sql: str) -> list[Cursor]:
     return found
 
 
+def words(sql: str) -> str:
+    """A text without comments, and with one space between its words: equal for texts that say the same."""
+    found = (sql[token.start : token.end + 1] for token in tokenize(sql))
+    return " ".join(word if word[0] in "'\"`" else " ".join(word.split()) for word in found)
+
+
 @dataclass
 class Cursor:
     sql: str

@@ -87,6 +87,9 @@ class Bare:
         before = self.settings.clocks_file(self.batch - 1)
         clocks = json.loads(before.read_text()) if self.batch else {}
         moment = Moment(self.batch, version, now, clocks)
+        offsets = Path(self.settings.checkpoint) / "offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        (offsets / str(self.batch)).touch()  # planned
         given: list[list[Any]] = [[] for _ in self.stores]
         partitions = [("", [pa.table({"commit": [version]})]), *sorted(rows.items())]
         number = 0

@@ -29,6 +29,12 @@ CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
     ("account", "kind", "message", "hint"),
     [
         (
+            'An error occurred while calling o59.load.\n: org.apache.X: No FileSystem for scheme "s3"\n\tat Y',
+            "StateError",
+            'Spark: No FileSystem for scheme "s3"',
+            "--verbose shows all that Spark says.",
+        ),
+        (
             "[STREAM_FAILED] … Traceback (most recent call last):\n  File …\n"
             "eddyline.errors.DataError: Row 1 is bad.\n  Mend it.\n SQLSTATE: 39000\n=== Streaming ===",
             "DataError",

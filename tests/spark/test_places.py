@@ -13,7 +13,7 @@ from eddyline.spark.checkpoint import folder_of
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.places import FORMAT, MARK, claim, folder_name, local_path
-from eddyline.spark.settings import Settings
+from eddyline.spark.settings import Settings, pipeline_file, write_whole
 from eddyline.sql.catalog import External, Sink
 from tests.spark.inline import Inline
 from tests.spark.test_golden import STATEMENTS, step
@@ -51,13 +51,21 @@ def test_no_name_leads_out_of_the_folder_or_hides_in_it(name: str) -> None:
 
 
 def test_names_of_folders_differ_where_names_do_and_plain_ones_stay() -> None:
-    names = ["a/b", "a%2Fb", "a%252Fb", "_a", "%5Fa", "%5fa", ".a", "a", "grüße 1", "family_1"]
+    long = ["ü" * 300, "ü" * 301]
+    names = [*long, "a/b", "a%2Fb", "a%252Fb", "_a", "%5Fa", "%5fa", ".a", "a", "grüße 1", "family_1"]
+    assert all(len(folder_name(n).encode()) <= 200 for n in names)
     assert len({folder_name(n) for n in names}) == len(names)
     assert [folder_name(n) for n in names[-3:]] == names[-3:]
 
 
+def with_rows(folder: Path) -> None:
+    (folder / "f").mkdir()
+    (folder / "f" / "part-000000000-00000-000.parquet").touch()
+
+
 def test_a_folder_belongs_to_one_checkpoint(tmp_path: Path) -> None:
     claim(sink("out"), settings(tmp_path))
+    with_rows(tmp_path / "out")
     claim(sink("out"), settings(tmp_path))
     claim(sink(f"{tmp_path}/out", "renamed"), settings(tmp_path))
     with pytest.raises(StateError, match="has rows of another run") as e:
@@ -65,8 +73,30 @@ def test_a_folder_belongs_to_one_checkpoint(tmp_path: Path) -> None:
     assert str(tmp_path / "ck") in str(e.value)
 
 
+def test_a_folder_without_rows_is_free(tmp_path: Path) -> None:
+    claim(sink("out"), settings(tmp_path))
+    claim(sink("out"), settings(tmp_path, "two"))
+    with_rows(tmp_path / "out")
+    with pytest.raises(StateError, match="has rows of another run"):
+        claim(sink("out"), settings(tmp_path))
+
+
+def test_a_sink_that_could_not_be_written_is_refused_when_it_is_declared(tmp_path: Path) -> None:
+    mirror = Mirror(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    write_whole(pipeline_file(tmp_path / "ck"), json.dumps({"identity": "one"}))
+    claim(sink("out"), settings(tmp_path, "two"))
+    with_rows(tmp_path / "out")
+    with pytest.raises(StateError, match="has rows of another run"):
+        mirror.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/out')")
+    (tmp_path / "file").touch()
+    with pytest.raises(CatalogError, match="cannot write to"):
+        mirror.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/file/out')")
+    assert not len(mirror.catalog.sinks)
+
+
 def test_rows_of_another_format_are_not_mixed_with_ours(tmp_path: Path) -> None:
     claim(sink("out", format_="json"), settings(tmp_path))
+    with_rows(tmp_path / "out")
     mark = tmp_path / "out" / MARK
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"format": FORMAT + 1}))
     with pytest.raises(StateError, match="has rows of format 2, this version writes 1"):

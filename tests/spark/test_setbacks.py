@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.errors import CatalogError, StateError
+from eddyline.errors import CatalogError, DataError, Error, StateError
 from eddyline.local.running import RunningFamily
 from eddyline.spark import keeping
 from eddyline.spark import mirror as mirror_of_a_pipeline
@@ -25,7 +26,6 @@ from eddyline.spark.checkpoint import Alone
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.control import ControlReader
 from eddyline.spark.mirror import Mirror
-from eddyline.spark.settings import pipeline_file, write_whole
 from tests.spark.bare import Bare
 from tests.spark.inline import Inline
 from tests.spark.processes import until
@@ -94,7 +94,10 @@ def test_a_sink_may_have_the_name_of_a_stream_and_go(tmp_path: Path) -> None:
 
 
 def started(host: Bare) -> None:
-    write_whole(pipeline_file(Path(host.settings.checkpoint)), json.dumps({"sources": ["", "t"]}))
+    """As Spark leaves it when it has planned a micro-batch."""
+    offsets = Path(host.settings.checkpoint) / "offsets"
+    offsets.mkdir(exist_ok=True)
+    (offsets / "0").touch()
 
 
 def test_streams_of_a_pipeline_that_has_started_stay(tmp_path: Path) -> None:
@@ -120,6 +123,36 @@ def test_a_statement_that_a_script_has_twice_is_carried_out_twice_and_not_again(
     assert host.mirror.execute("SELECT k FROM c").num_rows == 2
     host.start("\n".join((STREAM, *script)))
     assert host.mirror.execute("SELECT k FROM c").num_rows == 2
+
+
+def test_a_statement_is_known_by_its_words(tmp_path: Path) -> None:
+    host = bare(tmp_path, COUNT, SINK)
+    take(host, (1, 1, 0))
+    spaced = COUNT.replace(" AS ", "  /* but */ AS  ").replace("GROUP BY", "GROUP   BY")
+    host.start(f"-- the same\n{STREAM}\n{spaced}\n{SINK}")
+    assert host.mirror.execute("SHOW QUERIES").num_rows == 1 and not host.mirror.dropped_from_script
+    with pytest.raises(CatalogError, match="There is already a query 'q'") as e:
+        host.start(f"{STREAM}\n{COUNT.replace('100', '200')}")
+    assert "The checkpoint has it from before" in str(e.value)
+
+
+def test_a_script_that_never_ran_may_be_changed_at_will(tmp_path: Path) -> None:
+    host = bare(tmp_path, COUNT, SINK)
+    host.start(STREAM.replace("k INT", "k BIGINT") + COUNT.replace("100", "200"))
+    assert host.mirror.execute("SHOW QUERIES").num_rows == 1 and not len(host.mirror.catalog.sinks)
+    host.mirror.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM t")  # not by a script: it stays
+    with pytest.raises(CatalogError, match="is taken by a stream"):
+        host.start(STREAM)
+    assert host.mirror.execute("SHOW QUERIES").num_rows == 2
+
+
+def test_a_function_that_cannot_be_sent_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    host = bare(tmp_path)
+    lock = threading.Lock()
+    with pytest.raises(DataError, match="The function 'held' cannot be pickled"):
+        host.mirror.function("held", lambda k: lock and k, ["INT"], "INT")
+    with pytest.raises(Error, match="held"):
+        host.mirror.execute("CREATE CONTINUOUS QUERY h AS SELECT held(k) AS k FROM t")
 
 
 def test_files_of_the_log_may_go_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +346,9 @@ def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
             pass
     finally:
         other.communicate()
-    with Alone(tmp_path), Alone(tmp_path):  # in one process it is Spark that sees to it
+    with Alone(tmp_path), Alone(tmp_path):
+        pass
+    with Alone(tmp_path, lambda: True), pytest.raises(StateError, match="Another run is at work"), Alone(tmp_path):
         pass
 
 
