@@ -183,8 +183,8 @@ class Pipeline:
 
     def _plan(self) -> DataFrame:
         keys = bucket_keys(self.settings.buckets)
-        register(self.spark, control.ControlSource)
-        reader = self.spark.readStream.format(control.NAME).option("path", str(self.settings.log().path))
+        control_source = register(self.spark, control.ControlSource)
+        reader = self.spark.readStream.format(control_source).option("path", str(self.settings.log().path))
         frames = [("", reader.option("tick", str(self._tick())).load())]
         self.delivery.relations = [None]
         for relation in [*self.mirror.catalog.tables, *self.mirror.catalog.streams]:

@@ -7,6 +7,7 @@ becomes of bad rows is decided where rows are packed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -33,13 +34,20 @@ def fields_of(relation: Stream | Table) -> list[Field]:
     return [Field(op, t.STRING), *relation.fields]
 
 
-def register(spark: SparkSession, format_: type[DataSource]) -> None:
-    """Makes a source of our own known. Spark refuses what it knows already from the session that it began with."""
+def register(spark: SparkSession, format_: type[DataSource]) -> str:
+    """Makes a source of our own known to a session; the name it has there.
+
+    Spark refuses a name that its first session has, and yet does not find it from another.
+    """
+    name = format_.name()
     try:
         spark.dataSource.register(format_)
     except AnalysisException as e:
         if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+        name = f"{name}_{uuid4().hex}"
+        spark.dataSource.register(type(format_.__name__, (format_,), {"name": classmethod(lambda _: name)}))
+    return name
 
 
 def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | None) -> DataFrame:
@@ -81,12 +89,10 @@ def _kafka(
     spark: SparkSession, relation: Stream | Table, options: dict[str, str], fields: Sequence[Field]
 ) -> DataFrame:
     """Messages as rows: their own columns if these are what is declared, else the fields of their JSON values."""
-    from eddyline.spark.kafka.source import FORMAT, KafkaSource, kafka_available
+    from eddyline.spark.kafka.source import KafkaSource, kafka_available
 
-    native = kafka_available(spark)
-    if not native:
-        register(spark, KafkaSource)
-    frame = spark.readStream.format("kafka" if native else FORMAT).options(**options).load()
+    name = "kafka" if kafka_available(spark) else register(spark, KafkaSource)
+    frame = spark.readStream.format(name).options(**options).load()
     where = F.concat_ws(" ", F.col("topic"), F.col("partition"), F.lit("offset"), F.col("offset"))
     if {f.name.lower() for f in fields} <= {c.lower() for c in frame.columns}:
         return _converted(frame, relation, fields, where)

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eddyline.spark import Pipeline
+from eddyline.spark.control import ControlSource
 from eddyline.spark.kafka.options import source_options
 from eddyline.spark.kafka.source import KafkaReader
 from eddyline.spark.run import Run
@@ -88,6 +89,14 @@ CREATE CONTINUOUS QUERY q WITH (emit = 'all') AS SELECT a FROM s [RANGE 2 SECOND
     with running(small):
         small.put("s", [{"a": 1, "ts": 1}])
         assert until(lambda: ops() == ["+", "-"], PATIENCE, 0.3), ops()
+
+
+def test_sources_of_ours_may_be_known_to_the_first_session(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(ControlSource)
+    script = "CREATE STREAM s (value BIGINT, timestamp TIMESTAMP) WATERMARK timestamp USING rate;"
+    small = Small(spark, tmp_path, script + "CREATE CONTINUOUS QUERY q AS SELECT value FROM s;")
+    with running(small):
+        assert until(lambda: len(small.rows(FAMILY)) >= 1, PATIENCE, 0.3)
 
 
 def test_messages_of_kafka_go_through_a_pipeline_to_kafka(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
