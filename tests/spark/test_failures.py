@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from eddyline.errors import DataError
+from eddyline.errors import DataError, StateError
+from eddyline.spark import Pipeline
 from eddyline.spark.failures import interrupted_briefly, told_of
 from eddyline.spark.resident import Resident
 from tests.spark.pipelines import Small
@@ -125,3 +126,20 @@ def test_a_run_can_be_stopped_in_the_middle_of_a_micro_batch(spark: SparkSession
     run.finish(hurry)
     assert not run.isActive
     assert run.exception() is None and run.error() is None
+
+
+def test_a_pipeline_that_runs_is_not_started_again(spark: SparkSession, tmp_path: Path) -> None:
+    small = Small(spark, tmp_path, PIPELINE)
+    run = small.pipe.start()
+    other = Pipeline(spark, tmp_path / "pipeline.sql", tmp_path / "ck")
+    try:
+        for pipe in (small.pipe, other):
+            with pytest.raises(StateError, match="Another run is at work"):
+                pipe.start()
+        assert run.isActive
+        with pytest.raises(DataError, match="The trigger 'soon' is no interval"):
+            (tmp_path / "other").mkdir()
+            Small(spark, tmp_path / "other", PIPELINE).pipe.start(trigger="soon")
+    finally:
+        run.stop()
+    other.start(available_now=True).awaitTermination()

@@ -18,7 +18,7 @@ import pytest
 
 from eddyline.errors import CatalogError, DataError, Error, StateError
 from eddyline.local.running import RunningFamily
-from eddyline.spark import keeping
+from eddyline.spark import Pipeline, keeping
 from eddyline.spark import mirror as mirror_of_a_pipeline
 from eddyline.spark.bad_files import File, unread
 from eddyline.spark.calling import machine_folder
@@ -301,6 +301,29 @@ def test_rows_go_where_their_sink_was_when_they_were_made(tmp_path: Path) -> Non
     assert not list((tmp_path / "out" / "_staged").iterdir())
     (file,) = (tmp_path / "other").rglob("part-*")
     assert json.loads(file.read_text().splitlines()[0])["batch"] == 1
+
+
+# what users say
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"buckets": 0}, "at least one bucket"),
+        ({"clock": "mid"}, "clock is 'min' or 'max', not 'mid'"),
+        ({"on_error": "nul"}, "on_error is 'quarantine' or 'null'"),
+        ({"on_bad_rows": "go on"}, "on_bad_rows is 'set apart' or 'stop'"),
+        ({"script": "no such file"}, "cannot be read"),
+    ],
+)
+def test_what_a_pipeline_is_given_is_checked_before_it_begins(
+    tmp_path: Path, given: dict[str, Any], problem: str
+) -> None:
+    script = tmp_path / "pipeline.sql"
+    script.write_text(STREAM)
+    with pytest.raises(DataError, match=problem):
+        Pipeline(None, **({"script": script, "checkpoint": tmp_path / "ck"} | given))  # type: ignore[arg-type]
+    assert not (tmp_path / "ck").exists()
 
 
 # machines
