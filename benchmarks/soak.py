@@ -1,4 +1,4 @@
-"""State grows with the windows, not with time: thirty million rows through a pipeline over fixed windows.
+"""State grows with the windows, not with time: twenty million rows through a pipeline over fixed windows.
 
 After every micro-batch: the rows and bytes of state, and the memory of Spark's JVM and of the residents. The figures
 say how the second half of the run compares with the quarter before it.
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks._memory import memory, own_jvm
 from benchmarks._report import FOLDER, Figure, report
 
-ROWS, BATCH = int(os.environ.get("EDDYLINE_SOAK_ROWS", "30000000")), 100_000
+ROWS, BATCH = int(os.environ.get("EDDYLINE_SOAK_ROWS", "20000000")), 100_000
 SYMBOLS, QUERIES = 2_000, 2_000
 PER_SECOND = 10_000  # of each stream, of event time: a micro-batch is five seconds
 SCRIPT = """

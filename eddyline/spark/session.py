@@ -63,6 +63,8 @@ def settings(master: str, name: str) -> dict[str, str]:
 def environment(master: str, logs: Logs) -> None:
     """What Spark's own processes are told through the environment; what the user has set there stays."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A JVM has hundreds of threads, and an arena of memory for each few of them grows for hours.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if logs == "quiet":

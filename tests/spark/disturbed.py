@@ -21,7 +21,7 @@ from tests.spark.suite_host import put
 FAMILIES = ("fa", "fb", "fd", "fg", "fj", "fn", "fu", "fw")
 ONE_AT_A_TIME = ", maxFilesPerTrigger '1'"
 HELD = [
-    ("register", "held_bucket", "SELECT DISTINCT held(s.a, 'process') AS a FROM s [RANGE 3 SECONDS]"),
+    ("register", "held_bucket", "SELECT held(s.a, 'process') AS a FROM s [ROWS 2]"),
     ("register", "held_filter", "SELECT held(r.a, 'pack') AS a FROM r WHERE r.b > 1"),
 ]
 PATIENCE = 300.0  # seconds that anything may take
