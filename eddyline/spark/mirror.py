@@ -314,29 +314,29 @@ class Mirror(Connection):
 
     def catch_up(self) -> None:
         """Takes up what others have committed."""
-        for _ in range(3):
-            try:
-                self._catch_up()
-                return
-            except StateError:
-                # While it was read, the pipeline may have let go of files that a snapshot stands for by now.
-                self._begin()
-        self._catch_up()
+        with self.guard:
+            for _ in range(3):
+                try:
+                    self._catch_up()
+                    return
+                except StateError:
+                    # While it was read, the pipeline may have let go of files that a snapshot stands for by now.
+                    self._begin()
+            self._catch_up()
 
     def _catch_up(self) -> None:
-        with self.guard:
-            latest = self.log.latest()
-            if self.version < latest and not self.log.has(self.version + 1):
-                self._begin()  # this mirror has slept, and what it has missed stands only in a snapshot by now
-            base = self.log.snapshot_before(latest) if not self.version else 0
-            if base:
-                for action in self.log.read_snapshot(base):
-                    self._apply(action)
-                self.version = base
-            while self.version < latest:
-                for action in self.log.read(self.version + 1):
-                    self._apply(action)
-                self.version += 1
+        latest = self.log.latest()
+        if self.version < latest and not self.log.has(self.version + 1):
+            self._begin()  # this mirror has slept, and what it has missed stands only in a snapshot by now
+        base = self.log.snapshot_before(latest) if not self.version else 0
+        if base:
+            for action in self.log.read_snapshot(base):
+                self._apply(action)
+            self.version = base
+        while self.version < latest:
+            for action in self.log.read(self.version + 1):
+                self._apply(action)
+            self.version += 1
 
     def _summarise(self) -> None:
         """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
@@ -35,6 +36,7 @@ from eddyline.sql.columns import as_type
 from eddyline.state.delta import MIN, Ints, micros
 
 Sent = tuple[int, bytes]  # bucket, block
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -162,10 +164,7 @@ class Packer:
             partition.high = max(int(ts.max()), MIN if partition.high is None else partition.high)
         if not late.any():
             return columns, ts, numbers
-        partition.late += int(late.sum())
-        nothing = pa.nulls(len(ts), pa.string())
-        found = Checked(stream, columns, nothing, nothing, late, pa.repeat("late", len(ts)))
-        partition.stager.set_apart(found, numbers)
+        found = _set_apart(stream, columns, late, "late", numbers, partition)
         return found.taken(~late), ts[~late], numbers[~late]
 
     def _set_behind_apart(
@@ -173,20 +172,24 @@ class Packer:
     ) -> None:
         """Under clock = 'max', tuples that some query no longer sees, for another stream has moved its clock on."""
         key = stream.name.lower()
-        readers = [
-            [name for name, _ in split.routings]
-            for number, split in self.replica.partitioning.items()
-            if self.replica.live[number] and any(name == key for name, _ in split.routings)
-        ]
-        clock = max((self._watermark(name, partition) for names in readers for name in names), default=MIN)
-        behind = ts < clock
+        read = [dict(s.routings) for number, s in self.replica.partitioning.items() if self.replica.live[number]]
+        leading = {name for streams in read if key in streams for name in streams}
+        behind = ts < max((self._watermark(name, partition) for name in leading), default=MIN)
         if behind.any():
-            partition.late += int(behind.sum())
-            nothing = pa.nulls(len(ts), pa.string())
-            reasons = pa.repeat("behind the clock of a query", len(ts))
-            partition.stager.set_apart(Checked(stream, columns, nothing, nothing, behind, reasons), numbers)
+            _set_apart(stream, columns, behind, "behind the clock of a query", numbers, partition)
 
     def _watermark(self, stream: str, partition: Partition) -> int:
         """As it was before the micro-batch."""
         before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
         return StreamClock(self.replica.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
+
+
+def _set_apart(
+    stream: Stream, columns: list[pa.Array], which: Mask, reason: str, numbers: Ints, partition: Partition
+) -> Checked:
+    """Counts some tuples as late and stages them for the dead-letter table."""
+    partition.late += int(which.sum())
+    nothing = pa.nulls(len(which), pa.string())
+    found = Checked(stream, columns, nothing, nothing, which, pa.repeat(reason, len(which)))
+    partition.stager.set_apart(found, numbers)
+    return found

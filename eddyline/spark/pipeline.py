@@ -152,6 +152,14 @@ class Pipeline:
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self._alone.__enter__()  # until Spark tells that the run has ended
+        try:
+            self._run = self._started(available_now, trigger)
+        except BaseException:
+            self._alone.__exit__()
+            raise
+        return self._run
+
+    def _started(self, available_now: bool, trigger: str | None) -> Run:
         self.delivery.check()
         if self._run is None:
             self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
@@ -169,8 +177,7 @@ class Pipeline:
                 writer = writer.trigger(processingTime=trigger)
             except PySparkException:
                 raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
-        self._run = Run(writer.start(), self.progress)
-        return self._run
+        return Run(writer.start(), self.progress)
 
     def _ended(self, run: str) -> None:
         if self._run is not None and self._run.runId == run:
