@@ -89,7 +89,7 @@ def show_quarantined(printer: Printer, checkpoint: Path) -> None:
         f = mirror.registry.number(number)
         rows = f.queries.rows()
         for query, error in out.items():
-            names.append(rows.names[int(rows.ids.searchsorted(query))].as_py())
+            names.append(rows.name_of(np.array([query]))[0].as_py())
             families.append(f.name)
             errors.append(error)
     columns = {"query": names, "family": families, "error": errors}
@@ -124,9 +124,8 @@ def _dead_letter(checkpoint: Path, relation: str) -> pa.Table | None:
 
 def _with_constants(family: Family) -> pa.Table:
     rows = family.queries.rows()
-    alive = pa.array(rows.alive)
     names = ["query", *(p.name for p in family.bound.params)]
-    return pa.table([c.filter(alive) for c in (rows.names, *rows.params)], names=names)
+    return pa.table([rows.names_at(rows.live()), *rows.all_params_at(rows.live())], names=names)
 
 
 def _by_family(mirror: Mirror, names: Iterable[str], family: str | None) -> dict[str, list[str]]:

@@ -2,6 +2,10 @@
 
 A query has an id that is never used again, and a position that may move when dropped rows are cleared away; ids ascend
 with positions. `since` is the arrival number from which the query sees stream tuples.
+
+Columns are chunks, each at least four times as long as the next, so that a query which comes copies few others; ids and
+`since` are kept as runs, for queries mostly come together. A view of the table (`QueryRows`) never changes: chunks are
+immutable, and the flags of who is alive are copied before a drop if somebody has seen them.
 """
 
 from __future__ import annotations
@@ -18,50 +22,153 @@ from eddyline.index.upkeep import worth_clearing
 from eddyline.sql.bound import Field
 
 Ints = npt.NDArray[np.int64]
+Chunks = tuple[pa.Array, ...]
+GROWTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Numbers by position, in runs: at position p of run i stands first[i] + slope * (p - start[i])."""
+
+    start: Ints
+    first: Ints
+    slope: int
+
+    def at(self, positions: Ints) -> Ints:
+        if len(self.start) == 1:
+            return self.first[0] + self.slope * (positions - self.start[0])
+        run = np.searchsorted(self.start, positions, side="right") - 1
+        return self.first[run] + self.slope * (positions - self.start[run])
+
+    def extended(self, size: int, values: Ints) -> Steps:
+        """With the numbers that follow position `size`."""
+        if not len(values):
+            return self
+        new = np.append(True, np.diff(values) != self.slope)
+        if len(self.start) and values[0] == self.first[-1] + self.slope * (size - self.start[-1]):
+            new[0] = False
+        where = np.nonzero(new)[0]
+        return Steps(np.append(self.start, size + where), np.append(self.first, values[where]), self.slope)
+
+
+_NOTHING = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
     """An immutable view of the table: what operators and results hold on to."""
 
-    params: tuple[pa.Array, ...]
-    names: pa.Array
-    ids: Ints
-    since: Ints
+    columns: tuple[Chunks, ...]
+    name_chunks: Chunks
+    id_steps: Steps
+    since_steps: Steps
     alive: npt.NDArray[np.bool_]
     version: int  # moves with every change but drops; below 0 for a choice of the queries
     cleared: int  # rows that once were and are no more: while it stays, so does every position
 
+    def __len__(self) -> int:
+        return len(self.alive)
+
     def positions(self, ids: Ints) -> Ints:
-        return np.searchsorted(self.ids, ids)
+        """Where queries stand; for an id that is not there, where it would."""
+        start, first = self.id_steps.start, self.id_steps.first
+        if len(start) == 1:
+            return np.minimum(ids - first[0], len(self.alive))
+        if not len(start):
+            return np.zeros(len(ids), np.int64)
+        run = np.maximum(np.searchsorted(first, ids, side="right") - 1, 0)
+        end = np.append(start[1:], len(self.alive))
+        return np.clip(start[run] + ids - first[run], start[run], end[run])
+
+    def ids_at(self, positions: Ints) -> Ints:
+        return self.id_steps.at(positions)
+
+    def since_at(self, positions: Ints) -> Ints:
+        return self.since_steps.at(positions)
+
+    @property
+    def latest(self) -> int:
+        """The arrival number from which all its queries see tuples."""
+        return int(self.since_steps.first.max(initial=0))
+
+    @property
+    def ids(self) -> Ints:
+        """Of all rows; made anew each time."""
+        return self.id_steps.at(np.arange(len(self.alive))) if len(self.alive) else _NOTHING
+
+    @property
+    def names(self) -> pa.Array:
+        """Of all rows; in one piece, which may mean a copy."""
+        return _joined(self.name_chunks, pa.string())
+
+    @property
+    def params(self) -> list[pa.Array]:
+        """All parameters of all rows, as `names`."""
+        return [_joined(c, c[0].type) for c in self.columns]
+
+    def params_at(self, used: set[int], positions: Ints) -> list[pa.Array | None]:
+        """The parameters an expression needs, for queries at these positions."""
+        return [gathered(c, positions) if i in used else None for i, c in enumerate(self.columns)]
+
+    def all_params_at(self, positions: Ints) -> list[pa.Array]:
+        return [gathered(c, positions) for c in self.columns]
 
     def live(self) -> Ints:
         return np.nonzero(self.alive)[0]
 
+    def names_at(self, positions: Ints) -> pa.Array:
+        return gathered(self.name_chunks, positions)
+
     def name_of(self, ids: Ints) -> pa.Array:
-        return self.names.take(pa.array(self.positions(ids)))
+        return self.names_at(self.positions(ids))
 
     def only(self, ids: Ints) -> QueryRows:
         """The same rows with only these queries alive."""
-        alive = np.zeros(len(self.ids), np.bool_)
+        alive = np.zeros(len(self.alive), np.bool_)
         alive[self.positions(ids)] = True
-        return QueryRows(self.params, self.names, self.ids, self.since, alive & self.alive, -1, self.cleared)
+        alive &= self.alive
+        return QueryRows(self.columns, self.name_chunks, self.id_steps, self.since_steps, alive, -1, self.cleared)
+
+
+def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
+    """The values at some positions of a column in chunks."""
+    if len(chunks) == 1:
+        return chunks[0].take(pa.array(positions))
+    ends = np.cumsum([len(c) for c in chunks])
+    chunk = np.searchsorted(ends, positions, side="right")
+    if not len(positions) or (chunk == chunk[0]).all():
+        here = int(chunk[0]) if len(positions) else 0
+        return chunks[here].take(pa.array(positions - (ends[here] - len(chunks[here]))))
+    order = np.argsort(chunk, kind="stable")
+    bounds = np.searchsorted(chunk[order], np.arange(len(chunks) + 1))
+    parts = []
+    for i, c in enumerate(chunks):
+        mine = order[bounds[i] : bounds[i + 1]]
+        parts.append(c.take(pa.array(positions[mine] - (ends[i] - len(c)))))
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(parts).take(pa.array(back))
 
 
 class QueryTable:
     def __init__(self, params: Sequence[Field]) -> None:
         self.params = tuple(params)
-        self._chunks: list[list[pa.Array]] = [[] for _ in self.params]
-        self._names: list[pa.Array] = []
-        self._ids: list[Ints] = []
-        self._since: list[Ints] = []
-        self._alive = np.empty(0, np.bool_)
+        self._clear()
         self._waiting: list[tuple[str, Sequence[Any], int]] = []
-        self._rows: QueryRows | None = None
         self._version = 0
         self.next_id = 0
         self.live = 0
         self._cleared = 0  # rows that once were and are no more
+
+    def _clear(self) -> None:
+        self._size = 0
+        self._columns: list[Chunks] = [(pa.array([], f.type),) for f in self.params]
+        self._names: Chunks = (pa.array([], pa.string()),)
+        self._ids = Steps(_NOTHING, _NOTHING, 1)
+        self._since = Steps(_NOTHING, _NOTHING, 0)
+        self._alive = np.empty(0, np.bool_)  # with room for more
+        self._seen = False  # whether a view of these flags was given out
+        self._rows: QueryRows | None = None
 
     def __len__(self) -> int:
         return self.live
@@ -85,17 +192,15 @@ class QueryTable:
 
     def drop(self, ids: Ints) -> None:
         """Marks queries as gone. Rows stay where they are, so views and indexes made of the table stay right."""
-        rows = self.rows()
-        rows.alive[rows.positions(ids)] = False
+        self._settle()
+        places = self._view().positions(ids)
+        if self._seen:  # who looked at them keeps them as they are
+            self._alive, self._rows, self._seen = self._alive.copy(), None, False
+        self._alive[places] = False
         self.live -= len(ids)
 
     def drop_one(self, query: int) -> None:
-        rows = self.rows()
-        place = query - self._cleared  # where it stands if nothing before it was cleared away in between
-        if place < 0 or place >= len(rows.ids) or rows.ids[place] != query:
-            place = int(rows.ids.searchsorted(query))
-        rows.alive[place] = False
-        self.live -= 1
+        self.drop(np.array([query], np.int64))
 
     @property
     def crowded(self) -> bool:
@@ -106,47 +211,54 @@ class QueryTable:
         """Drops the rows of dropped queries; nobody may refer to them any more."""
         rows = self.rows()
         kept = rows.live()
-        where = pa.array(kept)
-        self._cleared += len(rows.ids) - len(kept)
-        self._chunks = [[p.take(where)] for p in rows.params]
-        self._names = [rows.names.take(where)]
-        self._ids = [rows.ids[kept]]
-        self._since = [rows.since[kept]]
-        self._alive = np.ones(len(kept), np.bool_)
-        self._changed()
+        ids, since = rows.ids_at(kept), rows.since_at(kept)
+        names, params = rows.names_at(kept), rows.all_params_at(kept)
+        self._cleared += len(rows) - len(kept)
+        self._clear()
+        self._append(names, params, ids, since)
+        self._version += 1
 
     def rows(self) -> QueryRows:
+        """The table as it is now; what happens later does not show in it."""
         self._settle()
+        self._seen = True
+        return self._view()
+
+    def _view(self) -> QueryRows:
         if self._rows is None:
-            self._chunks = [[_joined(c, f.type)] for c, f in zip(self._chunks, self.params, strict=True)]
-            self._names = [_joined(self._names, pa.string())]
-            self._ids = [np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)]
-            self._since = [np.concatenate(self._since) if self._since else np.empty(0, np.int64)]
-            params = tuple(c[0] for c in self._chunks)
-            ids, since = self._ids[0], self._since[0]
-            self._rows = QueryRows(params, self._names[0], ids, since, self._alive, self._version, self._cleared)
+            alive = self._alive[: self._size]
+            columns = tuple(self._columns)
+            self._rows = QueryRows(columns, self._names, self._ids, self._since, alive, self._version, self._cleared)
         return self._rows
 
     def some_names(self, most: int) -> list[str]:
         """Of queries that stand."""
         rows = self.rows()
-        found: list[str] = rows.names.take(pa.array(rows.live()[:most])).to_pylist()
+        found: list[str] = rows.names_at(rows.live()[:most]).to_pylist()
         return found
 
     @property
     def nbytes(self) -> int:
-        rows = self.rows()
-        columns = sum(p.nbytes for p in rows.params) + rows.names.nbytes
-        return int(columns + rows.ids.nbytes + rows.since.nbytes + rows.alive.nbytes)
+        self._settle()
+        columns = sum(c.nbytes for chunks in (*self._columns, self._names) for c in chunks)
+        steps = sum(x.nbytes for s in (self._ids, self._since) for x in (s.start, s.first))
+        return int(columns + steps + self._alive.nbytes)
 
     def _append(self, names: pa.Array, params: Sequence[pa.Array], ids: Ints, since: Ints) -> None:
-        for chunk, column in zip(self._chunks, params, strict=True):
-            chunk.append(column)
-        self._names.append(names)
-        self._ids.append(ids)
-        self._since.append(since)
-        self._alive = np.concatenate([self._alive, np.ones(len(ids), np.bool_)])
-        self._changed()
+        n = len(ids)
+        if not n:
+            return
+        self._columns = [_with_chunk(c, p) for c, p in zip(self._columns, params, strict=True)]
+        self._names = _with_chunk(self._names, names)
+        self._ids, self._since = self._ids.extended(self._size, ids), self._since.extended(self._size, since)
+        if self._size + n > len(self._alive):
+            bigger = np.empty(max(self._size + n, len(self._alive) + len(self._alive) // 8), np.bool_)
+            bigger[: self._size] = self._alive[: self._size]
+            self._alive = bigger
+        self._alive[self._size : self._size + n] = True  # beyond what any view shows
+        self._size += n
+        self._rows = None
+        self._version += 1
 
     def _settle(self) -> None:
         """Turns queries added one by one into columns."""
@@ -159,18 +271,13 @@ class QueryTable:
         names = pa.array([w[0] for w in waiting], pa.string())
         self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
 
-    def _changed(self) -> None:
-        self._rows = None
-        self._version += 1
-
     # saving
 
     def save(self) -> pa.Table:
         rows = self.rows()
         kept = rows.live()
-        columns = {"query": rows.names, "id": pa.array(rows.ids), "since": pa.array(rows.since)}
-        columns |= {f"p{i}": p for i, p in enumerate(rows.params)}
-        return pa.table(columns).take(pa.array(kept))
+        columns = {"query": rows.names_at(kept), "id": rows.ids_at(kept), "since": rows.since_at(kept)}
+        return pa.table(columns | {f"p{i}": p for i, p in enumerate(rows.all_params_at(kept))})
 
     def load(self, saved: pa.Table, next_id: int) -> None:
         saved = saved.combine_chunks()
@@ -182,7 +289,18 @@ class QueryTable:
         self._cleared = next_id - len(ids)
 
 
-def _joined(parts: list[pa.Array], type_: pa.DataType) -> pa.Array:
+def _with_chunk(chunks: Chunks, new: pa.Array) -> Chunks:
+    """One chunk more, joined with those before it that are not much longer."""
+    kept, size = list(chunks), len(new)
+    joined = [new]
+    while kept and len(kept[-1]) < GROWTH * size:
+        joined.append(kept.pop())
+        size += len(joined[-1])
+    return (*kept, _joined(joined[::-1], new.type))
+
+
+def _joined(parts: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
+    parts = [p for p in parts if len(p)]
     if not parts:
         return pa.array([], type_)
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

@@ -125,7 +125,7 @@ class Registry:
 
     def remove(self, family: Family) -> None:
         rows = family.queries.rows()
-        self.names.release(rows.names.take(pa.array(rows.live())))
+        self.names.release(rows.names_at(rows.live()))
         del self._by_number[family.number]
         del self._by_name[family.name.lower()]
         self._by_shape = {k: f for k, f in self._by_shape.items() if f is not family}

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
+
+
+PAIRS_AT_ONCE = 1 << 20
+
+
+def portions(count: Ints) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about PAIRS_AT_ONCE pairs each, if row i has count[i]."""
+    total = np.cumsum(count)
+    start = 0
+    while start < len(count):
+        done = total[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(total, done + PAIRS_AT_ONCE)))
+        yield start, stop
+        start = stop
 
 
 @njit(cache=True, nogil=True)

@@ -175,7 +175,7 @@ class Lookup:
         for p in parts:  # it has been dropped since, and its name may belong to another
             places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]
             if len(places):
-                return p.family, int(p.queries.ids[places[-1]])
+                return p.family, int(p.queries.ids_at(places[-1:])[0])
         if found is not None:
             return found
         known = [n for f in self._registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]

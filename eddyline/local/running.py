@@ -141,15 +141,16 @@ class RunningFamily:
         for node in _stream_nodes(self.family.plan, stream):
             if node.window.size is None or node.window.kind == "rows":
                 return MAX
-            sizes = evaluate(node.window.size, (), queries.params, len(queries.ids), self.functions)
-            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[queries.alive]
+            live = queries.live()
+            sizes = evaluate(node.window.size, (), queries.all_params_at(live), len(live), self.functions)
+            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             widest = max(widest, int(widths.max(initial=0)))
         return widest
 
     def oldest(self) -> int:
         """The arrival number from which its oldest query sees tuples."""
         queries = self.family.queries.rows()
-        return int(queries.since[queries.alive].min(initial=MAX))
+        return int(queries.since_at(queries.live()).min(initial=MAX))
 
     def forget(self, queries: Iterable[int]) -> None:
         """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""

@@ -55,7 +55,7 @@ def _queries(db: Connection) -> pa.Table:
         if f.kind == "view":
             continue
         rows = f.queries.rows()
-        names.append(rows.names.filter(pa.array(rows.alive)))
+        names.append(rows.names_at(rows.live()))
         families.append(pa.repeat(f.name, len(names[-1])))
     return pa.table({"query": pa.concat_arrays(names), "family": pa.concat_arrays(families)})
 
@@ -153,8 +153,7 @@ def _find(db: Connection, name: str) -> tuple[Family, list[Any]]:
         raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
     family, query = owner
     rows = family.queries.rows()
-    place = int(rows.positions(np.array([query]))[0])
-    return family, [p[place].as_py() for p in rows.params]
+    return family, [p[0].as_py() for p in rows.all_params_at(rows.positions(np.array([query])))]
 
 
 def stats(db: Connection) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Step:
     functions: Functions
     streams: Mapping[str, Delta] = field(default_factory=dict)
     tables: Mapping[str, Delta] = field(default_factory=dict)
+    threads: int = 1
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, spread
-from eddyline.operators.access import portions
-from eddyline.operators.attach import Matcher
+from eddyline.index.ranges import equal_ranges, portions, spread
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
+from eddyline.operators.matcher import Matcher
 from eddyline.sql.bound import Expr, Field
 from eddyline.state.delta import Delta, Ints, concat, query_of
 
@@ -64,23 +63,24 @@ class Cluster(Operator):
 
     def _classes(self, queries: QueryRows) -> QueryTable:
         if self.classes is None:
-            self.classes = QueryTable([Field(f"p{i}", p.type) for i, p in enumerate(queries.params)])
+            self.classes = QueryTable([Field(f"p{i}", c[0].type) for i, c in enumerate(queries.columns)])
         return self.classes
 
     def _take_in(self, step: Step, classes: QueryTable) -> Ints:
         """Puts the queries that are new here into classes; returns those classes that are new."""
         live = step.queries.live()
-        live = live[step.queries.ids[live] > self._latest]
+        live = live[step.queries.ids_at(live) > self._latest]
         if not len(live):
             return np.empty(0, np.int64)
-        self._latest = int(step.queries.ids[live[-1]])
-        since = step.queries.since[live]
+        ids = step.queries.ids_at(live)
+        self._latest = int(ids[-1])
+        since = step.queries.since_at(live)
         first_new = classes.next_id
         member_of = np.empty(len(live), np.int64)
         for moment in np.unique(since):
             mine = np.nonzero(since == moment)[0]
             member_of[mine] = self._class_of(step, live[mine], int(moment), classes)
-        query = np.concatenate([self.query, step.queries.ids[live]])
+        query = np.concatenate([self.query, ids])
         both = np.concatenate([self.member_of, member_of])
         order = np.lexsort((query, both))
         self.query, self.member_of = query[order], both[order]
@@ -88,8 +88,8 @@ class Cluster(Operator):
 
     def _class_of(self, step: Step, position: Ints, since: int, classes: QueryTable) -> Ints:
         """The class of each query, among those that began at the same moment."""
-        where = pa.array(position)
-        columns = [step.queries.params[i].take(where) for i in self.used]
+        chosen = step.queries.params_at(set(self.used), position)
+        columns = [chosen[i] for i in self.used]
         if since not in self._known or self.shows_itself:
             coder = ColumnCoder([c.type for c in columns])
             self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
@@ -99,9 +99,8 @@ class Cluster(Operator):
         if len(fresh):
             first = np.sort(np.unique(slots, return_index=True)[1])[-len(fresh) :]
             first = first[np.argsort(slots[first])]
-            example = pa.array(position[first])
             names = pa.array([""] * len(fresh), pa.string())
-            ids += classes.add(names, [p.take(example) for p in step.queries.params], since).tolist()
+            ids += classes.add(names, step.queries.all_params_at(position[first]), since).tolist()
         return np.array(ids, np.int64)[slots]
 
     def _give(self, step: Step, changes: Delta) -> Delta:

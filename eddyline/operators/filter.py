@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eddyline.operators.attach import Matcher
 from eddyline.operators.base import Operator, Step, columns_for
 from eddyline.operators.evaluate import holds
+from eddyline.operators.matcher import Matcher
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta

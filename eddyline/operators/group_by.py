@@ -99,8 +99,7 @@ class GroupBy(Operator):
 
     def _take_in(self, step: Step, delta: Delta) -> tuple[Ints, Events]:
         n, query = len(delta), query_of(delta)
-        where = pa.array(step.queries.positions(query))
-        params = [p.take(where) for p in step.queries.params]
+        params = step.queries.all_params_at(step.queries.positions(query))
         keys = [evaluate(k, delta.columns, params, n, step.functions, query) for k in self.keys]
         arguments = [
             None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions, query)
@@ -125,7 +124,7 @@ class GroupBy(Operator):
         """Without keys the one group of a query exists from its registration on."""
         if self.keys or step.kind != "replay":
             return self.timeline.none()
-        ids = step.queries.ids[step.queries.live()]
+        ids = step.queries.ids_at(step.queries.live())
         slot = self.slots.of(ids, [])
         n = len(slot)
         return Events(

@@ -22,9 +22,9 @@ import pyarrow as pa
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, spread
 from eddyline.index.upkeep import worth_clearing
-from eddyline.operators.attach import Matcher
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.evaluate import Functions, evaluate, holds
+from eddyline.operators.matcher import Matcher
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat

@@ -29,8 +29,7 @@ class Project(Operator):
         if self.by_query or len(delta) < len(delta.columns[0]):
             delta = delta.spread()
         if self.by_query:
-            where = pa.array(step.queries.positions(query_of(delta)))
-            params = tuple(p.take(where) for p in step.queries.params)
+            params = tuple(step.queries.all_params_at(step.queries.positions(query_of(delta))))
         height = len(delta) if delta.rows is None else len(delta.columns[0])
         owners = delta.query if delta.rows is None else None
         columns = tuple(evaluate(e, delta.columns, params, height, step.functions, owners) for e in self.exprs)

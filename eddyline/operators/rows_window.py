@@ -48,14 +48,14 @@ class RowsWindow(Operator):
         """(n, since, queries) for each distinct window among the live queries."""
         queries = step.queries
         live = queries.live()
-        params = [p.take(pa.array(live)) for p in queries.params]
+        params = queries.all_params_at(live)
         sizes = (
             evaluate(self.size_of, (), params, len(live), step.functions).fill_null(0).to_numpy(zero_copy_only=False)
         )
-        keys = np.column_stack([sizes, queries.since[live]])
+        keys = np.column_stack([sizes, queries.since_at(live)])
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
         which = which.ravel()
-        return [(int(n), int(since), queries.ids[live[which == i]]) for i, (n, since) in enumerate(distinct) if n > 0]
+        return [(int(n), int(since), queries.ids_at(live[which == i])) for i, (n, since) in enumerate(distinct) if n > 0]
 
     def _by_window(self, step: Step, shown: int, upto: int) -> list[Delta]:
         """What enters and leaves each window while the tuples shown:upto enter."""

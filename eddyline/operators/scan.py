@@ -50,8 +50,9 @@ class StreamScan(Operator):
     def _largest_window(self, step: Step) -> int:
         queries = step.queries
         if self._largest[0] != queries.version or queries.version < 0:
-            sizes = evaluate(self.pending[0].size, (), queries.params, len(queries.ids), step.functions)
-            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[queries.alive]
+            live = queries.live()
+            sizes = evaluate(self.pending[0].size, (), queries.all_params_at(live), len(live), step.functions)
+            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             self._largest = queries.version, max(0, int(widths.max()))
         return self._largest[1]
 

@@ -223,7 +223,8 @@ class Bucket:
             case AddQueries() | LoadQueries() if self.replica.keeps(action.family):
                 if self.broken.pop(action.family, None) is not None:
                     self._start(action.family)
-                ids = self.replica.families[action.family].queries.rows().ids[-len(action.names) :]
+                rows = self.replica.families[action.family].queries.rows()
+                ids = rows.ids_at(np.arange(len(rows) - len(action.names), len(rows)))
                 if action.family in self.broken:  # it cannot even start
                     self.bad.append(Bad(action.family, ids, self.broken[action.family]))
                     return []
@@ -303,7 +304,7 @@ class Bucket:
         for number, runs in self.since.items():
             rows = self.replica.families[number].queries.rows()
             first = np.array([q for q, _ in runs], np.int64)
-            used = np.unique(np.searchsorted(first, rows.ids[rows.alive], side="right") - 1)
+            used = np.unique(np.searchsorted(first, rows.ids_at(rows.live()), side="right") - 1)
             self.since[number] = [runs[i] for i in used if i >= 0]
 
     def load(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:

@@ -61,4 +61,4 @@ def watched(
 
 def _all(running: RunningFamily) -> Ints:
     rows = running.family.queries.rows()
-    return rows.ids[rows.live()]
+    return rows.ids_at(rows.live())

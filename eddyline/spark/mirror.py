@@ -235,9 +235,9 @@ class Mirror(Connection):
             if found is None:
                 return
             rows = found.queries.rows()
-            wanted = np.array(sorted(set(ids) if len(rows.ids) else ()), np.int64)
-            place = np.minimum(rows.positions(wanted), len(rows.ids) - 1)
-            there = wanted[(rows.ids[place] == wanted) & rows.alive[place]]
+            wanted = np.array(sorted(set(ids) if len(rows) else ()), np.int64)
+            place = np.minimum(rows.positions(wanted), len(rows) - 1)
+            there = wanted[(rows.ids_at(place) == wanted) & rows.alive[place]]
             new = [int(i) for i in there if int(i) not in self.quarantined.get(family, {})]
             if new:
                 self.quarantined.setdefault(family, {}).update(dict.fromkeys(new, error))
@@ -257,9 +257,9 @@ class Mirror(Connection):
                     f"{name!r} is not in quarantine.", hint="`eddyline query quarantined` lists what is."
                 )
             rows = family.queries.rows()
-            where = pa.array(rows.positions(np.array(wanted)))
+            where = rows.positions(np.array(wanted))
             table = pa.table(
-                [rows.names.take(where), *(p.take(where) for p in rows.params)],
+                [rows.names_at(where), *rows.all_params_at(where)],
                 names=["query", *(p.name for p in family.bound.params)],
             )
             self.dropping(family)
@@ -309,8 +309,9 @@ class Mirror(Connection):
             self._journal.append(FixCells(family.number, width))
         rows = family.queries.rows()
         place = int(rows.positions(np.array([first]))[0])
-        params = tuple(p.slice(place) for p in rows.params)
-        self._journal.append(AddQueries(family.number, rows.names.slice(place), params))
+        new = np.arange(place, len(rows))
+        params = tuple(rows.all_params_at(new))
+        self._journal.append(AddQueries(family.number, rows.names_at(new), params))
 
     def catch_up(self) -> None:
         """Takes up what others have committed."""
@@ -363,9 +364,8 @@ class Mirror(Connection):
                 yield FixCells(family.number, self.widths[family.number])
             rows = family.queries.rows()
             live = rows.live()
-            where = pa.array(live)
-            params = tuple(p.take(where) for p in rows.params)
-            yield LoadQueries(family.number, family.queries.next_id, rows.ids[live], rows.names.take(where), params)
+            params = tuple(rows.all_params_at(live))
+            yield LoadQueries(family.number, family.queries.next_id, rows.ids_at(live), rows.names_at(live), params)
             for query, error in self.quarantined.get(family.number, {}).items():
                 yield Quarantine(family.number, (query,), error)
         for sink in self.catalog.sinks:

@@ -124,9 +124,9 @@ def cell_width(family: Family, split: Partitioning, functions: Functions) -> flo
 def bounds(family: Family, routing: Reach, functions: Functions) -> tuple[float, float] | None:
     """The least lower and the greatest upper bound among the live queries; None if no query has both."""
     queries = family.queries.rows()
-    live = pa.array(queries.alive)
-    ends = (evaluate(e, (), queries.params, len(queries.ids), functions) for e in (routing.low, routing.high))
-    low, high = (e.filter(live) for e in ends)
+    live = queries.live()
+    params = queries.all_params_at(live)
+    low, high = (evaluate(e, (), params, len(live), functions) for e in (routing.low, routing.high))
     return widest(low, high)
 
 

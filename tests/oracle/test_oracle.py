@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from eddyline.families import names
-from eddyline.index import upkeep
-from eddyline.operators import access, join
+from eddyline.index import ranges, upkeep
+from eddyline.operators import join, matcher
 from tests.oracle import queries
 from tests.oracle.scenario import check, scenario
 
@@ -63,7 +63,8 @@ def test_engine_equals_reference(kind: str) -> None:
 def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clearing away, splitting into portions and letting go happen all the time instead of rarely."""
     monkeypatch.setattr(upkeep, "SPARE", 0)
-    monkeypatch.setattr(access, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(matcher, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(join, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(names, "RECENT", 2)
 

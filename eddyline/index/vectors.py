@@ -1,0 +1,161 @@
+"""Vector instructions for kernels: tests of 32 numbers of 16 bits, which is one cache line, and sets of 4,096 bits.
+
+LLVM turns them into what the machine has (one AVX-512 instruction, two of AVX2, four of NEON). Left to itself it
+does not always find them in the plain loop: 139 tests of 32 boxes took 6.1 µs that way, and take 1.5 µs this way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+LANES = 32
+LINE = 64  # bytes
+
+_I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
+_VECTOR = ir.VectorType(_I16, LANES)
+_SET_LINE = ir.VectorType(_I64, 8)
+SET_LINES = 8
+SET_WORDS = 8 * SET_LINES
+
+
+@intrinsic
+def lanes_within(typing_context: Any, block: Any, at: Any, x: Any) -> Any:
+    """Bit k says whether block[at + k] <= x <= block[at + k] + block[at + 32 + k]: 32 low ends, then 32 widths.
+
+    `block` is a contiguous array of uint16. The sum does not wrap around in what is stored, so one subtraction and one
+    comparison, both without sign, test both ends.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        low_at = builder.gep(array.data, [args[1]])
+        low = builder.load(builder.bitcast(low_at, _VECTOR.as_pointer()), align=2)
+        width_at = builder.gep(low_at, [ir.Constant(_I64, LANES)])
+        width = builder.load(builder.bitcast(width_at, _VECTOR.as_pointer()), align=2)
+        nothing = ir.Constant(_VECTOR, ir.Undefined)
+        one = builder.insert_element(nothing, args[2], ir.Constant(_I32, 0))
+        everywhere = builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+        held = builder.icmp_unsigned("<=", builder.sub(everywhere, low), width)
+        return builder.bitcast(held, _I32)
+
+    return types.uint32(block, types.intp, types.uint16), codegen
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set; the word is not zero."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.zext(found, _I64) if signature.args[0].bitwidth < 64 else found
+
+    return types.int64(word), codegen
+
+
+@intrinsic
+def bits_set(typing_context: Any, word: Any) -> Any:
+    """How many bits of a word are set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.ctpop(args[0])
+        return builder.zext(found, _I64) if signature.args[0].bitwidth < 64 else found
+
+    return types.int64(word), codegen
+
+
+@intrinsic
+def unite(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
+    """Adds a set of 64 words to another; a set is given as an array and the place of its first word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, added = _sets(context, builder, signature, args)
+        for line in range(SET_LINES):
+            place = _line(builder, into, line)
+            both = builder.or_(builder.load(place, align=8), builder.load(_line(builder, added, line), align=8))
+            builder.store(both, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, a, types.intp), codegen
+
+
+@intrinsic
+def intersect(
+    typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any, b: Any, b_at: Any, c: Any, c_at: Any
+) -> Any:
+    """to = a ∩ b; returns 0 if that has no member in common with c."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, *others = _sets(context, builder, signature, args)
+        something = ir.Constant(_SET_LINE, [0] * 8)
+        for line in range(SET_LINES):
+            x, y, z = (builder.load(_line(builder, p, line), align=8) for p in others)
+            both = builder.and_(x, y)
+            builder.store(both, _line(builder, into, line), align=8)
+            something = builder.or_(something, builder.and_(both, z))
+        return _call(builder, "llvm.vector.reduce.or.v8i64", _I64, something)
+
+    place = types.intp
+    return types.uint64(to, place, a, place, b, place, c, place), codegen
+
+
+@intrinsic
+def meets(typing_context: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
+    """0 if two sets have no member in common."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointers = _sets(context, builder, signature, args)
+        something = ir.Constant(_SET_LINE, [0] * 8)
+        for line in range(SET_LINES):
+            x, y = (builder.load(_line(builder, p, line), align=8) for p in pointers)
+            something = builder.or_(something, builder.and_(x, y))
+        return _call(builder, "llvm.vector.reduce.or.v8i64", _I64, something)
+
+    return types.uint64(a, types.intp, b, types.intp), codegen
+
+
+@intrinsic
+def members(typing_context: Any, a: Any, at: Any) -> Any:
+    """How many there are in a set of 64 words."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (pointer,) = _sets(context, builder, signature, args)
+        total = ir.Constant(_SET_LINE, [0] * 8)
+        for line in range(SET_LINES):
+            words = builder.load(_line(builder, pointer, line), align=8)
+            total = builder.add(total, _call(builder, "llvm.ctpop.v8i64", _SET_LINE, words))
+        return _call(builder, "llvm.vector.reduce.add.v8i64", _I64, total)
+
+    return types.int64(a, types.intp), codegen
+
+
+def _sets(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Where the sets begin that are given as an array and a place each."""
+    found = []
+    for i in range(0, len(args), 2):
+        array = context.make_array(signature.args[i])(context, builder, args[i])
+        found.append(builder.gep(array.data, [args[i + 1]]))
+    return found
+
+
+def _line(builder: Any, pointer: Any, line: int) -> Any:
+    return builder.bitcast(builder.gep(pointer, [ir.Constant(_I64, line * 8)]), _SET_LINE.as_pointer())
+
+
+def _call(builder: Any, name: str, gives: Any, vector: Any) -> Any:
+    """Calls an operation of LLVM's on a vector of words."""
+    known = builder.module.globals.get(name)
+    return builder.call(known or ir.Function(builder.module, ir.FunctionType(gives, [_SET_LINE]), name), [vector])
+
+
+def on_lines(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Zeros that begin with a cache line, so that no vector is loaded from two."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.zeros(size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + size].view(dtype).reshape(shape)

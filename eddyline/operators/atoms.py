@@ -1,0 +1,197 @@
+"""Atoms of a condition as ranges: what a comparison with a query's own constants accepts of an attribute.
+
+An attribute is any expression over columns alone; the other side of the comparison is one over parameters alone. For
+many queries at once an atom gives the ranges of values for which it is true, as columns (`index/grouped_filter.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.index.domains import after, after_prefix, as_integers
+from eddyline.plan.expressions import columns_of, params_of
+from eddyline.sql.bound import Call, Constant, Expr, walk
+from eddyline.sql.functions import COMPARISONS, MIRRORED
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Values = Callable[[Expr], pa.Array]  # an expression over parameters, one value per query
+
+_MAX = np.iinfo(np.int64).max
+_TRUE = Constant(True, t.BOOLEAN)
+
+
+@dataclass(frozen=True)
+class Atom:
+    """`attribute op value`, or its negation for what has no opposite. `is_null` has no value."""
+
+    op: Literal["eq", "ne", "lt", "le", "gt", "ge", "same", "like", "is_null"]
+    attribute: Expr
+    value: Expr
+    negated: bool = False
+
+
+def atom(expr: Expr) -> Atom | None:
+    """The atom of an expression; None if it is none."""
+    negated = isinstance(expr, Call) and expr.function == "not"
+    inner = expr.args[0] if negated and isinstance(expr, Call) else expr
+    if not params_of(inner) and columns_of(inner):
+        if isinstance(inner, Call) and inner.function == "is_null" and _is_attribute(inner.args[0]):
+            return Atom("is_null", inner.args[0], _TRUE, negated)
+        return Atom("eq", expr, _TRUE) if _is_attribute(expr) else None  # a condition that is the same for all queries
+    if not isinstance(inner, Call) or len(inner.args) != 2:
+        return None
+    left, right = inner.args
+    if inner.function in COMPARISONS or inner.function == "same":
+        op = inner.function
+        if columns_of(right):
+            left, right, op = right, left, MIRRORED.get(op, op)
+        if not _is_attribute(left) or columns_of(right) or not params_of(right):
+            return None
+        return Atom(op, left, right, negated)  # type: ignore[arg-type]
+    if inner.function == "like" and _is_attribute(left) and not columns_of(right):
+        return Atom("like", left, right, negated)
+    return None
+
+
+def is_constant(expr: Expr) -> bool:
+    """Whether it sees no columns: it is true or not for a query as a whole."""
+    return not columns_of(expr)
+
+
+def _is_attribute(expr: Expr) -> bool:
+    calls = any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
+    return bool(columns_of(expr)) and not params_of(expr) and not calls
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Ranges [start, stop) of some queries: `which` has them as places among the queries asked for."""
+
+    which: Ints
+    start: Ints | pa.Array
+    stop: Ints | pa.Array
+    no_start: Flags
+    no_stop: Flags
+    null: Flags
+
+
+def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
+    """What an atom accepts for n queries, and for which of them that is only what it may accept."""
+    text = atom.attribute.type == t.STRING
+    partial = np.zeros(n, np.bool_)
+    if atom.op == "is_null":
+        every = np.arange(n)
+        return [_null(every, text) if not atom.negated else _any_value(every, text)], partial
+    given = values(atom.value)
+    known = np.nonzero(given.is_valid().to_numpy(zero_copy_only=False))[0]
+    unknown = np.nonzero(given.is_null().to_numpy(zero_copy_only=False))[0]
+    if atom.op == "like":
+        return _like(given.take(pa.array(known)), known, partial, negated=atom.negated), partial
+    chosen = given.take(pa.array(known))
+    if atom.op == "same":
+        if not atom.negated:
+            return [*_compared("eq", chosen, known), _null(unknown, text)], partial
+        return [*_compared("ne", chosen, known), _null(known, text), _any_value(unknown, text)], partial
+    return list(_compared(atom.op, chosen, known)), partial
+
+
+def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[Piece]:
+    if op == "ne":
+        yield from _compared("lt", values, which)
+        yield from _compared("gt", values, which)
+        return
+    if values.type == t.STRING:
+        at = values.cast(pa.large_binary())
+        above = _texts_after(at)
+        start = {"eq": at, "ge": at, "gt": above}.get(op)
+        stop = {"eq": above, "le": above, "lt": at}.get(op)
+        yield _piece(which, start, stop, at)
+        return
+    numbers, _ = as_integers(values)
+    if op == "gt":
+        which, numbers = which[numbers < _MAX], numbers[numbers < _MAX]
+    nothing = np.zeros(len(numbers), np.bool_)
+    start_at = numbers + 1 if op == "gt" else numbers
+    last = op in ("eq", "le")  # the number itself is the last one
+    stop_at = numbers + (last & (numbers < _MAX))
+    no_stop = (last & (numbers == _MAX)) | (op in ("ge", "gt"))
+    yield Piece(which, start_at, stop_at, nothing | (op in ("lt", "le")), no_stop, nothing)
+
+
+def _piece(which: Ints, start: pa.Array | None, stop: pa.Array | None, filler: pa.Array) -> Piece:
+    """A range of texts; an end that is missing for all, or NULL for some, is unbounded."""
+    nothing = np.zeros(len(which), np.bool_)
+    ends = []
+    for end in (start, stop):
+        absent = ~nothing if end is None else end.is_null().to_numpy(zero_copy_only=False)
+        ends.append((filler if end is None else end, absent))
+    return Piece(which, ends[0][0], ends[1][0], ends[0][1], ends[1][1], nothing)
+
+
+def _null(which: Ints, text: bool) -> Piece:
+    return _whole(which, text, null=True)
+
+
+def _any_value(which: Ints, text: bool) -> Piece:
+    return _whole(which, text, null=False)
+
+
+def _whole(which: Ints, text: bool, *, null: bool) -> Piece:
+    """NULL, or all values."""
+    n = len(which)
+    filler = pa.array([b""] * n, pa.large_binary()) if text else np.zeros(n, np.int64)
+    every = np.ones(n, np.bool_)
+    return Piece(which, filler, filler, every, every, every if null else ~every)
+
+
+def _texts_after(texts: pa.Array) -> pa.Array:
+    return pa.array([after(x) for x in texts.to_pylist()], pa.large_binary())
+
+
+def _like(patterns: pa.Array, which: Ints, partial: Flags, *, negated: bool) -> list[Piece]:
+    """Texts that begin with the part of a pattern before its first wildcard; exact if all that follows is %."""
+    encoded = patterns.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    starts, stops, kinds = [], [], []
+    for pattern in encoded.dictionary.to_pylist():
+        begin, exact = leading(pattern)
+        prefix = begin.encode()
+        starts.append(prefix)
+        stops.append(after(prefix) if exact == "whole" else after_prefix(prefix))
+        kinds.append(exact != "partly")
+    sure = np.array(kinds, np.bool_)[codes] if len(codes) else np.empty(0, np.bool_)
+    partial[which[~sure]] = True
+    where = pa.array(codes)
+    start, stop = (pa.array(x, pa.large_binary()).take(where) for x in (starts, stops))
+    if not negated:
+        return [_piece(which, start, stop, start)]
+    kept = np.nonzero(sure)[0]
+    begin, end = start.take(pa.array(kept)), stop.take(pa.array(kept))
+    after_it = np.nonzero(end.is_valid().to_numpy(zero_copy_only=False))[0]
+    beyond = end.take(pa.array(after_it))
+    return [
+        _piece(which[kept], None, begin, begin),
+        _piece(which[kept][after_it], beyond, None, beyond),
+        _any_value(which[~sure], text=True),
+    ]
+
+
+def leading(pattern: str) -> tuple[str, Literal["whole", "prefix", "partly"]]:
+    """The text before the first wildcard of a pattern, and whether it is all, all but a final %, or only a part."""
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    literal = []
+    for i, part in enumerate(parts):
+        if part in ("%", "_"):
+            rest = parts[i:]
+            return "".join(literal), "prefix" if all(p == "%" for p in rest) else "partly"
+        literal.append(part[-1])
+    return "".join(literal), "whole"
