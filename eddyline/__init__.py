@@ -46,19 +46,20 @@ def connect(
     *,
     clock: Literal["min", "max"] | None = None,
     functions: dict[str, Any] | None = None,
+    threads: int | None = None,
 ) -> Connection:
     """A new in-process connection, or the one saved at `path`.
 
     `clock` is 'min' (the slowest stream of a query leads; the default) or 'max'. `functions` gives the bodies of
-    Python functions that the saved queries use.
+    Python functions that the saved queries use. `threads` is how many work on a batch: by default one for each processor.
     """
     from eddyline.local.connection import Connection
 
     if path is None:
-        return Connection(clock or "min")
+        return Connection(clock or "min", threads)
     from eddyline.local.storage import restore
 
-    return restore(Path(path), clock, functions or {})
+    return restore(Path(path), clock, functions or {}, threads)
 
 
 def __getattr__(name: str) -> Any:

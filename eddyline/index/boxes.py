@@ -33,7 +33,7 @@ TILED_ATTRIBUTES = 3  # more would leave less than two slabs along each
 @dataclass(frozen=True)
 class BoxTree:
     attributes: Ints  # which rows of a batch's codes it looks at
-    required: Ints  # attributes that must not be NULL, besides
+    common: Ints  # attribute, low and high end of ranges that all boxes have, one row each
     exact: Flags  # by attribute: whether codes tell all
     owners: Numbers32  # the number each box belongs to
     nodes: Codes  # all levels end to end, node by node: per attribute 32 low ends, 32 widths
@@ -46,7 +46,7 @@ class BoxTree:
 
 
 def box_tree(
-    attributes: Ints, required: Ints, exact: Flags, owners: Numbers32, low: Codes, high: Codes, *, unsure: bool
+    attributes: Ints, common: Ints, exact: Flags, owners: Numbers32, low: Codes, high: Codes, *, unsure: bool
 ) -> BoxTree:
     """The tree over boxes [low[i, j], high[i, j]] by attribute i and box j. O(n log n)."""
     order = tiles(low, high)
@@ -60,7 +60,7 @@ def box_tree(
     levels = np.cumsum([0, *(len(s) for s in stages[:-1])])
     nodes = on_lines((sum(len(s) for s in stages), len(low), 2, LANES), np.uint16)
     np.concatenate(stages, out=nodes)
-    return BoxTree(attributes, required, exact, owners[order], nodes.reshape(-1), levels, unsure)
+    return BoxTree(attributes, common, exact, owners[order], nodes.reshape(-1), levels, unsure)
 
 
 def tiles(low: Codes, high: Codes) -> Ints:
@@ -138,7 +138,7 @@ def search(tree: BoxTree, codes: Codes, alive: Flags, counts: Ints, found: Found
             tree.nodes,
             tree.levels,
             tree.attributes,
-            tree.required,
+            tree.common,
             tree.exact,
             tree.owners,
             tree.unsure,
@@ -164,7 +164,7 @@ def _walk(
     nodes: Codes,
     levels: Ints,
     attributes: Ints,
-    required: Ints,
+    common: Ints,
     exact: Flags,
     owners: Numbers32,
     unsure: bool,
@@ -185,8 +185,8 @@ def _walk(
     one = np.uint32(1)
     for row in range(first, codes.shape[1]):
         passes = True
-        for r in required:
-            passes &= codes[r, row] != 0
+        for i in range(len(common)):
+            passes &= common[i, 1] <= codes[common[i, 0], row] <= common[i, 2]
         if not passes:
             continue
         sure = 0

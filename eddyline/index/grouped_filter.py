@@ -1,10 +1,10 @@
 """A grouped filter: which of many conditions does a row satisfy (document 1, section 3.2.6).
 
 Conditions are in conjunctive normal form over attributes: `Terms`. Their ranges become ranges of codes (`domains.py`),
-and every condition goes to the structure that finds it cheapest:
+and every condition goes to the structure that is estimated to find it cheapest:
 
-    bitmaps.py  conditions that accept one row in a hundred or more, and all of them while they are few
-    boxes.py    the others, in one tree per set of attributes they restrict
+    boxes.py    one tree per set of attributes restricted: for conditions that accept few rows
+    bitmaps.py  a bit per condition in every attribute and code: for those that accept many, and while they are few
 
 Both tell matches that are certain from those that are unsure, which the caller decides by evaluating the condition:
 codes that do not tell all, conditions with a part that is no range, alternatives over several attributes in a tree
@@ -36,13 +36,16 @@ Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 Route = Callable[[Bitmaps, Codes], Ints]
 
-FEW = dense.BLOCK  # so many conditions are always worth one block of bitmaps
-ACCEPTS_MANY = 0.01
 MOST_BOXES = 16  # of one condition
 SMALLEST_TREE = 64
 MOST_TREES = 64
 MOST_TOLD_APART = 60  # attributes
 NARROW = 0.8  # an attribute of which a condition accepts more is not worth telling trees apart by
+
+# Nanoseconds of a row, measured: what a node of a tree costs it, a match there, and a block of bitmaps per attribute.
+NODE, MATCH, BLOCK_STEP = 11.0, 2.0, 9.0
+# Bitmaps that are larger are only made while the conditions are few.
+BYTES_PER_CONDITION, FEW = 160, 4 * dense.BLOCK
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Ranges:
     binary arrays for texts.
     """
 
-    owner: Numbers32
-    clause: Numbers32
+    owner: Ints
+    clause: Ints
     start: Ints | pa.Array
     stop: Ints | pa.Array
     no_start: Flags
@@ -64,11 +67,12 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Terms:
-    """Conditions 0 … size - 1: the ranges of every attribute, how many clauses each must satisfy, and which have a part
-    beside that is no range."""
+    """Conditions 0 … size - 1, by attribute: clauses of a single piece, each with its own owners, and the pieces of
+    clauses that have several. Also how many clauses a condition must satisfy, and which have a part that is no range."""
 
     size: int
-    ranges: tuple[Ranges, ...]
+    single: tuple[tuple[Ranges, ...], ...]
+    choices: tuple[Ranges | None, ...]
     required: Ints
     partial: Flags
 
@@ -102,18 +106,16 @@ class Matches:
 
 def grouped_filter(terms: Terms) -> GroupedFilter:
     """Indexes conditions. O(n log n)."""
-    domains = tuple(_domain(r) for r in terms.ranges)
-    pieces, standing = _pieces(terms, domains)
+    domains = tuple(_domain(rs, r) for rs, r in zip(terms.single, terms.choices, strict=True))
+    coded = _coded(terms, domains)
     exact = np.array([d.exact for d in domains], np.bool_)
-    sizes = [d.size for d in domains]
-    chosen = _for_trees(terms.size, pieces, sizes) & standing if int(standing.sum()) > FEW else np.zeros(terms.size, np.bool_)
-    trees, left_over = _trees(chosen, pieces, sizes, exact, terms.partial)
-    in_maps = standing & (~chosen | left_over)
+    sizes = np.array([d.size for d in domains], np.int64)
+    trees, in_maps = _trees(coded, sizes, exact, terms.partial)
     maps, partial = [], []
     for kind in (False, True):
-        numbers = np.nonzero(in_maps & (terms.partial == kind))[0].astype(np.int32)
+        numbers = np.nonzero(in_maps & (terms.partial == kind))[0]
         if len(numbers):
-            maps.append(bitmaps(numbers, _of(pieces, numbers, terms.size), sizes, exact))
+            maps.append(bitmaps(numbers.astype(np.int32), _pieces(coded, numbers, sizes), sizes.tolist(), exact))
             partial.append(kind)
     return GroupedFilter(terms.size, domains, tuple(trees), tuple(maps), tuple(partial))
 
@@ -153,59 +155,91 @@ def _turn(maps: Bitmaps, sets: Words, pairs: Found) -> None:
 # --- building --------------------------------------------------------------------------------------------------------
 
 
-def _domain(ranges: Ranges) -> Domain:
-    starts, stops = ~(ranges.no_start | ranges.null), ~(ranges.no_stop | ranges.null)
-    if isinstance(ranges.start, pa.Array):
-        return texts_domain(pa.concat_arrays([ranges.start.filter(pa.array(starts)), ranges.stop.filter(pa.array(stops))]))
-    return numbers_domain(np.concatenate([ranges.start[starts], ranges.stop[stops]]))
+@dataclass(frozen=True)
+class _Coded:
+    """Conditions in codes: the box in which all clauses of a single piece hold, by attribute and condition, and whether
+    its ends are at cuts, so that codes tell all about it; the pieces of the other clauses, sorted by owner, layer and
+    clause; and which conditions can hold at all."""
+
+    low: Codes
+    high: Codes
+    sharp: Flags
+    choices: Pieces
+    standing: Flags
 
 
-def _pieces(terms: Terms, domains: Sequence[Domain]) -> tuple[Pieces, Flags]:
-    """The conditions in codes, clauses over one attribute merged where they can be; and which can hold at all."""
-    parts = []
-    for attribute, (ranges, domain) in enumerate(zip(terms.ranges, domains, strict=True)):
-        low = np.where(ranges.no_start, NULL + 1, domain.first_codes(ranges.start)).astype(np.uint16)
-        high = np.where(ranges.no_stop, domain.size - 1, domain.last_codes(ranges.stop)).astype(np.uint16)
-        low[ranges.null], high[ranges.null] = NULL, NULL
-        kept = low <= high
-        parts.append((ranges.owner[kept], ranges.clause[kept], np.full(int(kept.sum()), attribute, np.int32), low[kept], high[kept]))
-    if not any(len(p[0]) for p in parts):
-        none = np.empty(0, np.int32)
-        return Pieces(none, none, none, none, none.astype(np.uint16), none.astype(np.uint16)), terms.required == 0
-    owner, clause, attribute, low, high = (np.concatenate(c) for c in zip(*parts, strict=True))
-    order = np.lexsort((attribute, clause, owner))
-    owner, clause, attribute, low, high = (c[order] for c in (owner, clause, attribute, low, high))
-    new_clause = _changing(owner, clause)
-    standing = np.bincount(owner[new_clause], minlength=terms.size) == terms.required
-    # A clause whose pieces are of several attributes gets a layer above 0, numbered within its condition.
-    begin = np.nonzero(new_clause)[0]
-    mixed = np.maximum.reduceat(attribute, begin) != np.minimum.reduceat(attribute, begin)
+def _domain(single: Sequence[Ranges], choices: Ranges | None) -> Domain:
+    parts = [*single, *([] if choices is None else [choices])]
+    ends = []
+    for r in parts:
+        ends.append(_some(r.start, ~(r.no_start | r.null)))
+        ends.append(_some(r.stop, ~(r.no_stop | r.null)))
+    if isinstance(ends[0], pa.Array):
+        return texts_domain(pa.concat_arrays(ends))
+    return numbers_domain(np.concatenate(ends))
+
+
+def _some(values: Ints | pa.Array, which: Flags) -> Ints | pa.Array:
+    return values.filter(pa.array(which)) if isinstance(values, pa.Array) else values[which]
+
+
+def _ends(ranges: Ranges, domain: Domain) -> tuple[Codes, Codes]:
+    low = np.where(ranges.no_start, NULL + 1, domain.first_codes(ranges.start)).astype(np.uint16)
+    high = np.where(ranges.no_stop, domain.size - 1, domain.last_codes(ranges.stop)).astype(np.uint16)
+    low[ranges.null], high[ranges.null] = NULL, NULL
+    return low, high
+
+
+def _coded(terms: Terms, domains: Sequence[Domain]) -> _Coded:
+    n = terms.size
+    low = np.zeros((len(domains), n), np.uint16)
+    high = np.empty((len(domains), n), np.uint16)
+    sharp = np.ones((len(domains), n), np.bool_)
+    met = np.zeros(n, np.int64)  # clauses that can hold
+    for a, domain in enumerate(domains):
+        high[a] = domain.size - 1
+        for ranges in terms.single[a]:
+            first, last = _ends(ranges, domain)
+            low[a, ranges.owner] = np.maximum(low[a, ranges.owner], first)
+            high[a, ranges.owner] = np.minimum(high[a, ranges.owner], last)
+            met[ranges.owner] += 1
+            if not domain.exact:
+                sharp[a, ranges.owner] &= ranges.no_start | ranges.null | (first != domain.last_codes(ranges.start))
+                sharp[a, ranges.owner] &= ranges.no_stop | ranges.null | (last != domain.first_codes(ranges.stop))
+    choices = _layered([_choice_pieces(r, d, a) for a, (r, d) in enumerate(zip(terms.choices, domains, strict=True)) if r])
+    if len(choices):
+        np.add.at(met, choices.owner[_changing(choices.owner, choices.clause)], 1)
+    standing = (met == terms.required) & (low <= high).all(axis=0)
+    return _Coded(low, high, sharp, choices, standing)
+
+
+def _choice_pieces(ranges: Ranges, domain: Domain, attribute: int) -> Pieces:
+    low, high = _ends(ranges, domain)
+    kept = low <= high
+    owner, clause = ranges.owner[kept].astype(np.int32), ranges.clause[kept].astype(np.int32)
+    return Pieces(owner, np.zeros_like(owner), clause, np.full(len(owner), attribute, np.int32), low[kept], high[kept])
+
+
+def _layered(parts: Sequence[Pieces]) -> Pieces:
+    """All pieces together, sorted; a clause over several attributes gets a layer, counted within its condition."""
+    none = np.empty(0, np.int32)
+    empty = Pieces(none, none, none, none, none.astype(np.uint16), none.astype(np.uint16))
+    pieces = _joined([empty, *parts])
+    pieces = pieces.take(np.lexsort((pieces.clause, pieces.owner)))
+    if not len(pieces):
+        return pieces
+    begin = np.nonzero(_changing(pieces.owner, pieces.clause))[0]
+    mixed = np.maximum.reduceat(pieces.attribute, begin) != np.minimum.reduceat(pieces.attribute, begin)
     numbered = np.cumsum(mixed)
-    first_of_owner = _changing(owner[begin])
-    before = np.maximum.accumulate(np.where(first_of_owner, numbered - mixed, 0))
+    before = np.maximum.accumulate(np.where(_changing(pieces.owner[begin]), numbered - mixed, 0))
     layer = np.where(mixed, numbered - before, 0).astype(np.int32)
-    lengths = np.diff(np.append(begin, len(owner)))
-    pieces = Pieces(owner, np.repeat(layer, lengths), clause, attribute, low, high)
-    pieces, possible = _met(pieces, np.repeat(lengths == 1, lengths), terms.size)
-    order = np.lexsort((pieces.clause, pieces.layer, pieces.owner))
-    return pieces.take(order), standing & possible
+    layer = np.repeat(layer, np.diff(np.append(begin, len(pieces))))
+    pieces = Pieces(pieces.owner, layer, pieces.clause, pieces.attribute, pieces.low, pieces.high)
+    return pieces.take(np.lexsort((pieces.clause, pieces.layer, pieces.owner)))
 
 
-def _met(pieces: Pieces, single: Flags, size: int) -> tuple[Pieces, Flags]:
-    """Clauses of one piece over the same attribute become one clause; a condition of which nothing is left cannot hold."""
-    possible = np.ones(size, np.bool_)
-    own, rest = pieces.take(single), pieces.take(~single)
-    order = np.lexsort((own.attribute, own.owner))
-    own = own.take(order)
-    if not len(own):
-        return pieces, possible
-    begin = np.nonzero(_changing(own.owner, own.attribute))[0]
-    low, high = np.maximum.reduceat(own.low, begin), np.minimum.reduceat(own.high, begin)
-    possible[own.owner[begin][low > high]] = False
-    own = own.take(begin)
-    met = Pieces(own.owner, own.layer, own.clause, own.attribute, low, np.maximum(low, high))
-    joined = (np.concatenate([getattr(met, n), getattr(rest, n)]) for n in Pieces.__dataclass_fields__)
-    return Pieces(*joined), possible
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    return Pieces(*(np.concatenate([getattr(p, n) for p in parts]) for n in Pieces.__dataclass_fields__))
 
 
 def _changing(*columns: npt.NDArray[Any]) -> Flags:
@@ -217,118 +251,141 @@ def _changing(*columns: npt.NDArray[Any]) -> Flags:
     return found
 
 
-def _of(pieces: Pieces, numbers: Numbers32, size: int) -> Pieces:
-    """The pieces of some conditions, numbered anew."""
-    place = np.full(size, -1, np.int32)
+def _pieces(coded: _Coded, numbers: Ints, sizes: Ints) -> Pieces:
+    """The conditions of some numbers as pieces, numbered anew; their boxes come as one clause per attribute."""
+    low, high = coded.low[:, numbers], coded.high[:, numbers]
+    attribute, owner = np.nonzero((low > NULL) | (high < sizes[:, None] - 1))
+    attribute, owner = attribute.astype(np.int32), owner.astype(np.int32)
+    nothing = np.zeros(len(owner), np.int32)
+    own = Pieces(owner, nothing, attribute, attribute, low[attribute, owner], high[attribute, owner])
+    place = np.full(coded.low.shape[1], -1, np.int32)
     place[numbers] = np.arange(len(numbers), dtype=np.int32)
-    mine = pieces.take(place[pieces.owner] >= 0)
-    return Pieces(place[mine.owner], mine.layer, mine.clause, mine.attribute, mine.low, mine.high)
+    rest = coded.choices.take(place[coded.choices.owner] >= 0)
+    clause = rest.clause + np.int32(len(sizes))
+    found = _joined([own, Pieces(place[rest.owner], rest.layer, clause, rest.attribute, rest.low, rest.high)])
+    return found.take(np.lexsort((found.clause, found.layer, found.owner)))
 
 
-def _for_trees(size: int, pieces: Pieces, sizes: Sequence[int]) -> Flags:
-    """Conditions that accept few rows, and have few alternatives."""
-    share = np.asarray(sizes)[pieces.attribute]
-    share = (pieces.high.astype(np.int64) - pieces.low + 1) / share
-    begin = np.nonzero(_changing(pieces.owner, pieces.clause))[0]
-    accepted = np.ones(size)
-    alternatives = np.ones(size)
-    if len(pieces):
-        owner = pieces.owner[begin]
-        np.multiply.at(accepted, owner, np.minimum(1.0, np.add.reduceat(share, begin)))
-        np.multiply.at(alternatives, owner, np.diff(np.append(begin, len(pieces))))
-    return (accepted < ACCEPTS_MANY) & (alternatives <= MOST_BOXES)
-
-
-def _trees(chosen: Flags, pieces: Pieces, sizes: Sequence[int], exact: Flags, partial: Flags) -> tuple[list[BoxTree], Flags]:
-    """One tree per set of attributes restricted; and which conditions are left over, for their set is too small."""
-    left_over = np.zeros(len(chosen), np.bool_)
-    if not chosen.any():
-        return [], left_over
-    owner, low, high, several = _boxes(pieces.take(chosen[pieces.owner]), sizes)
-    top = np.array(sizes, np.uint16)[:, None] - np.uint16(1)
-    needs_value = (low >= 1) & (high == top) & (low == 1)
-    restricted = (low > 1) | (high < top)
-    restricted_much = restricted & ((high.astype(np.int64) - low + 1) < NARROW * (top.astype(np.int64) + 1))
-    narrow = restricted_much[:MOST_TOLD_APART]
+def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[list[BoxTree], Flags]:
+    """One tree per set of attributes restricted, where that pays; and which conditions are left for bitmaps."""
+    in_maps = coded.standing.copy()
+    chosen = coded.standing & _few_boxes(coded)
+    if not chosen.any() or not len(sizes):
+        return [], in_maps
+    owner, low, high, several = _boxes(coded, chosen)
+    top = sizes[:, None] - 1
+    restricted = (low > NULL) | (high < top)
+    narrow = restricted & ((high.astype(np.int64) - low + 1) < NARROW * (top + 1))
     unsure = several[owner] | partial[owner]
-    weight = 1 << np.arange(len(narrow), dtype=np.int64)
-    kind = (narrow * weight[:, None]).sum(axis=0) * 2 + unsure
+    weight = 1 << np.arange(len(narrow[:MOST_TOLD_APART]), dtype=np.int64)
+    kind = (narrow[:MOST_TOLD_APART] * weight[:, None]).sum(axis=0) * 2 + unsure
     kinds, which, count = np.unique(kind, return_inverse=True, return_counts=True)
-    large = np.zeros(len(kinds), np.bool_)
-    large[np.argsort(-count)[:MOST_TREES]] = True
-    large &= count >= SMALLEST_TREE
-    small = owner[~large[which]]
-    left_over[small] = True
-    whole = ~left_over[owner]  # a condition with one box in a small set leaves with all its boxes
+    by_size = np.argsort(-count)
+    order = np.argsort(which, kind="stable")
+    begin = np.append(0, np.cumsum(count))
+    per_condition = _bytes_in_maps(sizes, exact)
+    in_trees = np.zeros(len(in_maps), np.bool_)
+    groups = []
+    for k in by_size[:MOST_TREES]:
+        mine = order[begin[k] : begin[k + 1]]
+        affordable = per_condition <= BYTES_PER_CONDITION or int(coded.standing.sum()) <= FEW
+        if affordable and _tree_cost(low[:, mine], high[:, mine], sizes) > len(mine) / dense.BLOCK * BLOCK_STEP * len(sizes):
+            continue
+        if count[k] >= SMALLEST_TREE:
+            groups.append(mine)
+            in_trees[owner[mine]] = True
+    for k in np.setdiff1d(np.arange(len(kinds)), [which[g[0]] for g in groups]):
+        in_trees[owner[order[begin[k] : begin[k + 1]]]] = False  # with all its boxes, wherever the others are
     trees = []
-    for k in np.nonzero(large)[0]:
-        mine = np.nonzero((which == k) & whole)[0]
+    for mine in groups:
+        mine = mine[in_trees[owner[mine]]]
         if len(mine):
-            looked_at = np.nonzero(restricted[:, mine].any(axis=1))[0]
-            required = np.nonzero(needs_value[:, mine].all(axis=1))[0]
-            looked_at = np.union1d(looked_at, np.setdiff1d(np.nonzero(needs_value[:, mine].any(axis=1))[0], required))
-            if not len(looked_at):
-                looked_at = np.array([0])
+            sure = not unsure[mine[0]]
+            sharp = coded.sharp[:, owner[mine]].all(axis=1)
             trees.append(
-                box_tree(
-                    looked_at,
-                    np.setdiff1d(required, looked_at),
-                    exact[looked_at],
-                    owner[mine].astype(np.int32),
-                    low[np.ix_(looked_at, mine)],
-                    high[np.ix_(looked_at, mine)],
-                    unsure=bool(unsure[mine[0]]),
-                )
+                _tree(low[:, mine], high[:, mine], restricted[:, mine], sharp, exact, owner[mine], unsure=not sure)
             )
-    return trees, left_over
+    return trees, in_maps & ~in_trees
 
 
-def _boxes(pieces: Pieces, sizes: Sequence[int]) -> tuple[Numbers32, Codes, Codes, Flags]:
+def _few_boxes(coded: _Coded) -> Flags:
+    """Conditions with few alternatives."""
+    alternatives = np.ones(coded.low.shape[1])
+    choices = coded.choices
+    if len(choices):
+        begin = np.nonzero(_changing(choices.owner, choices.clause))[0]
+        np.multiply.at(alternatives, choices.owner[begin], np.diff(np.append(begin, len(choices))))
+    return alternatives <= MOST_BOXES
+
+
+def _bytes_in_maps(sizes: Ints, exact: Flags) -> float:
+    """What a condition takes in bitmaps."""
+    coarse = bool((sizes > dense.MOST_BINS).any()) or not exact.all()
+    return float(np.minimum(sizes, dense.MOST_BINS).sum()) / 8 * (2 if coarse else 1)
+
+
+def _tree_cost(low: Codes, high: Codes, sizes: Ints) -> float:
+    """What a row costs in a tree of these boxes, if values are spread over the codes evenly: nodes visited, and matches."""
+    share = ((high.astype(np.int64) - low + 1) / sizes[:, None]).mean(axis=1)
+    leaves = max(1.0, low.shape[1] / sparse.LANES)
+    tiled = np.sort(share)[: sparse.TILED_ATTRIBUTES]
+    side = leaves ** (-1 / max(1, len(tiled)))
+    visited = leaves * float(np.prod(np.minimum(1.0, side + tiled)))
+    return NODE * (1 + 1.3 * visited) + MATCH * low.shape[1] * float(np.prod(share))
+
+
+def _tree(
+    low: Codes, high: Codes, restricted: Flags, sharp: Flags, exact: Flags, owner: Ints, *, unsure: bool
+) -> BoxTree:
+    """The tree of some boxes; ranges that all have in common, with sharp ends, are no part of it."""
+    alike = (low == low[:, :1]).all(axis=1) & (high == high[:, :1]).all(axis=1)
+    looked_at = np.nonzero(restricted.any(axis=1) & ~(alike & sharp))[0]
+    if not len(looked_at):
+        looked_at = np.array([0])
+    shared = np.setdiff1d(np.nonzero(restricted.any(axis=1))[0], looked_at)
+    common = np.stack([shared, low[shared, 0], high[shared, 0]], axis=1).astype(np.int64)
+    numbers = owner.astype(np.int32)
+    return box_tree(looked_at, common, exact[looked_at], numbers, low[looked_at], high[looked_at], unsure=unsure)
+
+
+def _boxes(coded: _Coded, chosen: Flags) -> tuple[Ints, Codes, Codes, Flags]:
     """Conditions as boxes, one for each choice of a piece from every clause: whose, low and high ends by attribute.
 
     Also by condition, whether a row may be in several of its boxes.
     """
-    n = int(pieces.owner.max(initial=-1)) + 1
+    n = len(chosen)
+    owner = np.nonzero(chosen)[0]
+    low, high = coded.low[:, owner], coded.high[:, owner]
+    rest = coded.choices.take(chosen[coded.choices.owner])
     several = np.zeros(n, np.bool_)
-    several[pieces.owner[pieces.layer > 0]] = True
-    clause_number = np.cumsum(_changing(pieces.owner, pieces.clause)) - 1
-    length = np.bincount(clause_number)
-    owner = np.unique(pieces.owner)
-    low = np.zeros((len(sizes), len(owner)), np.uint16)
-    high = np.broadcast_to(np.array(sizes, np.uint16)[:, None] - np.uint16(1), low.shape).copy()
-    place = np.full(n, -1, np.int64)
-    place[owner] = np.arange(len(owner))
-    alone = length[clause_number] == 1
-    low[pieces.attribute[alone], place[pieces.owner[alone]]] = pieces.low[alone]
-    high[pieces.attribute[alone], place[pieces.owner[alone]]] = pieces.high[alone]
-    rest = pieces.take(~alone)
+    several[rest.owner[rest.layer > 0]] = True
     several[_overlapping(rest)] = True
     while len(rest):  # the next clause of every condition that has one left
         begin = np.nonzero(_changing(rest.owner, rest.clause))[0]
         is_first = _changing(rest.owner)[begin]
-        stop = np.append(begin[1:], len(rest))
+        length = np.diff(np.append(begin, len(rest)))
         start_of, size_of = np.zeros(n, np.int64), np.ones(n, np.int64)
         start_of[rest.owner[begin[is_first]]] = begin[is_first]
-        size_of[rest.owner[begin[is_first]]] = (stop - begin)[is_first]
+        size_of[rest.owner[begin[is_first]]] = length[is_first]
+        has = np.zeros(n, np.bool_)
+        has[rest.owner] = True
         copies = size_of[owner]
         source = np.repeat(np.arange(len(owner)), copies)
         nth = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
         owner, low, high = owner[source], low[:, source], high[:, source]
-        grown = np.nonzero(copies[source] > 1)[0]
-        piece = start_of[owner[grown]] + nth[grown]
+        concerned = np.nonzero(has[owner])[0]
+        piece = start_of[owner[concerned]] + nth[concerned]
         a = rest.attribute[piece]
-        low[a, grown] = np.maximum(low[a, grown], rest.low[piece])
-        high[a, grown] = np.minimum(high[a, grown], rest.high[piece])
-        used = np.repeat(is_first, stop - begin)
-        rest = rest.take(~used)
+        low[a, concerned] = np.maximum(low[a, concerned], rest.low[piece])
+        high[a, concerned] = np.minimum(high[a, concerned], rest.high[piece])
+        rest = rest.take(~np.repeat(is_first, length))
     possible = (low <= high).all(axis=0)
-    return owner[possible].astype(np.int32), low[:, possible], high[:, possible], several
+    return owner[possible], low[:, possible], high[:, possible], several
 
 
 def _overlapping(pieces: Pieces) -> Numbers32:
     """Owners of clauses over one attribute whose pieces have codes in common."""
-    order = np.lexsort((pieces.low, pieces.attribute, pieces.clause, pieces.owner))
-    p = pieces.take(order)
-    same = (p.owner[1:] == p.owner[:-1]) & (p.clause[1:] == p.clause[:-1]) & (p.attribute[1:] == p.attribute[:-1])
+    p = pieces.take(np.lexsort((pieces.low, pieces.attribute, pieces.clause, pieces.owner)))
+    same = ~_changing(p.owner, p.clause, p.attribute)[1:]
     # of pieces sorted by their low ends, two neighbours have codes in common if any two have
     return p.owner[1:][same & (p.low[1:] <= p.high[:-1])]

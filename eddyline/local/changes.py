@@ -19,6 +19,7 @@ from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.local.deferred import Deferred, Found, count_of, delta_of
 from eddyline.state.delta import Delta, Ints, concat, empty, query_of
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
@@ -31,7 +32,20 @@ class Part:
 
     family: Family
     queries: QueryRows
-    delta: Delta
+    found: Found
+
+    @property
+    def delta(self) -> Delta:
+        return delta_of(self.found)
+
+    def count(self) -> int:
+        return count_of(self.found)
+
+    def changed(self) -> Ints:
+        """The positions of the queries whose answer changed."""
+        if isinstance(self.found, Deferred):
+            return np.unique(self.found.pairs[1])
+        return self.queries.positions(np.unique(query_of(self.found)))
 
 
 @dataclass(frozen=True)
@@ -52,11 +66,11 @@ class Changes:
     @cached_property
     def _parts(self) -> list[Part]:
         """Made when first asked for: what a new query sees may wait until then."""
-        return [p for p in self._make() if len(p.delta)]
+        return list(self._make())
 
     def count(self) -> int:
         """The number of changes (query, row)."""
-        return sum(len(p.delta) for p in self._parts)
+        return sum(p.count() for p in self._parts)
 
     def __len__(self) -> int:
         return self.count()
@@ -65,7 +79,7 @@ class Changes:
         """The names of the queries whose answer changed, each once."""
         names: dict[str, None] = {}
         for p in self._parts:
-            names.update(dict.fromkeys(p.queries.name_of(np.unique(query_of(p.delta))).to_pylist()))
+            names.update(dict.fromkeys(p.queries.names_at(p.changed()).to_pylist()))
         return list(names)
 
     def rows(self, name: str) -> pa.Table:
@@ -115,10 +129,18 @@ class Changes:
 
     def count_affected(self, family_name: str) -> int:
         """The number of (arriving row, query) pairs."""
-        return len(self._pairs(self._family(family_name))[0])
+        family = self._family(family_name)
+        parts = [p.found for p in self._parts if p.family is family]
+        if parts and all(isinstance(p, Deferred) for p in parts):
+            return sum(count_of(p) for p in parts)
+        return len(self._pairs(family)[0])
 
     def _pairs(self, family: Family) -> tuple[Ints, Ints]:
         """Distinct (arrival number, query), in that order."""
+        parts = [p for p in self._parts if p.family is family]
+        if len(parts) == 1 and isinstance(parts[0].found, Deferred):
+            change, position = parts[0].found.pairs
+            return parts[0].found.arrived.last[change], parts[0].queries.ids_at(position)
         delta = self._delta(family)
         mine = np.zeros(len(delta), np.bool_)
         for a in self._arrivals:
@@ -148,7 +170,7 @@ class Changes:
         return pa.array([], pa.string()) if part is None else part.queries.name_of(query_of(delta))
 
     def __repr__(self) -> str:
-        return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts})} families>"
+        return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts if p.count()})} families>"
 
 
 class Lookup:

@@ -6,6 +6,7 @@ stream, and the changes collected. Statements are in `statements.py`, saving and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -35,10 +36,14 @@ from eddyline.state.delta import MIN, Delta, Ints, micros, query_of
 
 
 class Connection:
-    def __init__(self, clock: Literal["min", "max"] = "min") -> None:
+    def __init__(self, clock: Literal["min", "max"] = "min", threads: int | None = None) -> None:
+        """`threads`: how many work on a batch; by default one for each processor this process may use."""
+        if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+            raise DataError(f"threads cannot be {threads!r}.", hint="It is a whole number above zero.")
         if clock not in ("min", "max"):
             raise DataError(f"clock cannot be {clock!r}.", hint="It is 'min' (the slowest stream leads) or 'max'.")
         self.clock_policy = clock
+        self.threads = threads or len(os.sched_getaffinity(0))
         self.catalog = Catalog()
         self.registry = Registry()
         self.templates = Templates()
@@ -112,7 +117,7 @@ class Connection:
     # families and queries
 
     def start(self, family: Family) -> None:
-        running = RunningFamily(family, self.functions, self.clock_policy)
+        running = RunningFamily(family, self.functions, self.clock_policy, threads=self.threads)
         self.running[family.number] = running
         running.clock = self.clock_of(running)
         if running.tables:
@@ -238,7 +243,7 @@ class Connection:
     def _step(self, running: RunningFamily, streams: Mapping[str, Delta]) -> Part:
         self._settle(running)
         queries = running.family.queries.rows()
-        return Part(running.family, queries, running.run("arrivals", self.clock_of(running), queries, streams))
+        return Part(running.family, queries, running.arrive(self.clock_of(running), queries, streams))
 
     def advance(self, to: Any) -> Changes:
         """Time passes without tuples: every stream's watermark becomes at least `to`."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
+from eddyline.local.deferred import Deferred, FilterChain, Found
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -47,12 +48,15 @@ class RunningFamily:
         functions: Functions,
         clock_policy: Literal["min", "max"],
         answers: Literal["kept", "not kept"] = "kept",
+        threads: int = 1,
     ) -> None:
         """`answers`: whether snapshots may be asked for, as far as the family's own options allow them."""
         self.family = family
         self.functions = functions
+        self.threads = threads
         self.clock = MIN
-        self.changes = 0
+        self._changes = 0
+        self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
         self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
@@ -68,6 +72,26 @@ class RunningFamily:
         if self.waits and family.has_snapshot and answers == "kept":
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
         self.shows_itself = shows_itself(family.plan)
+        self._chain = FilterChain.of(self.root)
+
+    @property
+    def changes(self) -> int:
+        """How many changes there have been."""
+        if self._uncounted is not None:
+            self._changes += self._uncounted.count()
+            self._uncounted = None
+        return self._changes
+
+    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Found:
+        """A step in which tuples arrive, or time passes; what it does may be found out later."""
+        if self._chain is None:
+            return self.run("arrivals", clock, queries, streams)
+        self._changes = self.changes  # of the batch before, if nobody has asked
+        now = max(self.clock, clock)
+        step = Step("arrivals", self.clock, now, queries, self.functions, streams, threads=self.threads)
+        self.clock = now
+        self._uncounted = self._chain.defer(step)
+        return self._uncounted
 
     def run(
         self,
@@ -79,7 +103,7 @@ class RunningFamily:
     ) -> Delta:
         """One step; the clock never goes back."""
         now = max(self.clock, clock)
-        step = Step(kind, self.clock, now, queries, self.functions, streams or {}, tables or {})
+        step = Step(kind, self.clock, now, queries, self.functions, streams or {}, tables or {}, self.threads)
         found = self.root.pull(step)
         self.clock = now
         if len(found):
@@ -87,7 +111,7 @@ class RunningFamily:
         if self.answer is not None and len(found):
             kept = found.take(found.ts <= found.exp).spread()
             self.answer.insert(kept, [query_of(kept)], self.clock)
-        self.changes += len(found)
+        self._changes += len(found)
         return found
 
     def announce(self, queries: Sequence[int] | Ints, clock: int, settle: Callable[[], None]) -> Newcomers:
@@ -187,7 +211,7 @@ class RunningFamily:
                 o.load(own, self.functions)
         if self.answer is not None:
             self.answer.load(saved["answer"], lambda rows: [query_of(rows)])
-        self.clock, self.changes = clock, changes
+        self.clock, self._changes = clock, changes
 
 
 def _keeps_answer(o: Operator) -> bool:

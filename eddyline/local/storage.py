@@ -100,19 +100,21 @@ def _family(running: RunningFamily) -> dict[str, Any]:
     }
 
 
-def restore(path: Path, clock: Literal["min", "max"] | None, bodies: dict[str, Any]) -> Connection:
+def restore(
+    path: Path, clock: Literal["min", "max"] | None, bodies: dict[str, Any], threads: int | None = None
+) -> Connection:
     manifest = _read_manifest(path)
     if clock is not None and clock != manifest["clock"]:
         raise StateError(f"The saved connection has clock = {manifest['clock']!r}, not {clock!r}.")
     try:
-        return _restore(path, manifest, {name.lower(): body for name, body in bodies.items()})
+        return _restore(path, manifest, {name.lower(): body for name, body in bodies.items()}, threads)
     except StateError:
         raise
     except Exception as e:  # a manifest can be damaged in any way
         raise StateError(f"The state in {str(path)!r} is damaged: {type(e).__name__} {e}.") from None
 
 
-def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> Connection:
+def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any], threads: int | None) -> Connection:
     for name, checksum in manifest["files"].items():
         if not (path / name).is_file() or _checksum(path / name) != checksum:
             raise StateError(f"The file {name!r} in {str(path)!r} is missing or damaged.", hint="Restore a whole save.")
@@ -122,7 +124,7 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> Co
             f"The saved queries use the function {missing[0]!r}, which cannot be saved.",
             hint=f"Pass functions={{{missing[0]!r}: …}} to connect.",
         )
-    db = Connection(manifest["clock"])
+    db = Connection(manifest["clock"], threads)
     _restore_catalog(db, path, manifest, bodies)
     for saved in manifest["families"]:
         _restore_family(db, path / "families" / str(saved["number"]), saved)
@@ -183,7 +185,7 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     family.queries.load(queries, saved["next_id"])
     rows = family.queries.rows()
     db.registry.names.take(rows.names, family.number, rows.ids)
-    running = RunningFamily(family, db.functions, db.clock_policy)
+    running = RunningFamily(family, db.functions, db.clock_policy, threads=db.threads)
     parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
     running.load(parts, saved["clock"], saved["changes"])
     db.running[family.number] = running

@@ -59,23 +59,27 @@ class Condition:
         n = len(positions)
         partial = np.full(n, self.others > 0)
         required = np.full(n, len(self.ranged), np.int64)
-        parts: list[list[tuple[int, Piece]]] = [[] for _ in self.attributes]
+        single: list[list[Ranges]] = [[] for _ in self.attributes]
+        choices: list[list[Ranges]] = [[] for _ in self.attributes]
         ids = queries.ids_at(positions)
 
         def values(expr: Expr) -> pa.Array:
             return evaluate(expr, (), queries.params_at(params_of(expr), positions), n, functions, ids)
 
         for number, clause in enumerate(self.ranged):
-            holds_anyway = np.zeros(n, np.bool_)
+            anyway = np.zeros(n, np.bool_)  # the clause holds for these queries whatever comes
             for constant in clause.constants:
-                holds_anyway |= values(constant).fill_null(False).to_numpy(zero_copy_only=False)
-            required -= holds_anyway
+                anyway |= values(constant).fill_null(False).to_numpy(zero_copy_only=False)
+            required -= anyway
+            found = []
             for attribute, a in clause.atoms:
-                found, partly = pieces(a, values, n)
-                partial |= partly & ~holds_anyway
-                parts[attribute] += [(number, _without(p, holds_anyway)) for p in found]
-        ranges = tuple(_ranges(p, e.type == t.STRING) for p, e in zip(parts, self.attributes, strict=True))
-        return Terms(n, ranges, required, partial)
+                accepted, partly = pieces(a, values, n)
+                partial |= partly & ~anyway
+                found += [(attribute, _ranges(p, number, anyway)) for p in accepted]
+            for attribute, ranges in found:
+                (single if len(found) == 1 else choices)[attribute].append(ranges)
+        merged = tuple(_merged(c) if c else None for c in choices)
+        return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)
 
 
 def calls_functions(expr: Expr) -> bool:
@@ -87,23 +91,15 @@ def _as_expr(clause: Clause) -> Expr:
     return clause[0] if len(clause) == 1 else Call("or", clause, t.BOOLEAN)
 
 
-def _without(piece: Piece, gone: Flags) -> Piece:
-    if not gone.any():
-        return piece
-    kept = np.nonzero(~gone[piece.which])[0]
-    some = [x.take(pa.array(kept)) if isinstance(x, pa.Array) else x[kept] for x in _columns(piece)]
-    return Piece(*some)
+def _ranges(piece: Piece, clause: int, anyway: Flags) -> Ranges:
+    """A piece without the queries for which its clause holds anyway."""
+    columns = [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
+    if anyway.any():
+        kept = np.nonzero(~anyway[piece.which])[0]
+        columns = [c.take(pa.array(kept)) if isinstance(c, pa.Array) else c[kept] for c in columns]
+    return Ranges(columns[0], np.full(len(columns[0]), clause, np.int64), *columns[1:])
 
 
-def _columns(piece: Piece) -> list[Ints | pa.Array | Flags]:
-    return [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
-
-
-def _ranges(parts: Sequence[tuple[int, Piece]], text: bool) -> Ranges:
-    clause = np.concatenate([np.full(len(p.which), c, np.int32) for c, p in parts])
-    which, start, stop, no_start, no_stop, null = (_joined(c) for c in zip(*(_columns(p) for _, p in parts), strict=True))
-    return Ranges(which.astype(np.int32), clause, start, stop, no_start, no_stop, null)
-
-
-def _joined(parts: Sequence[Ints | pa.Array | Flags]) -> Ints | pa.Array | Flags:
-    return pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
+def _merged(parts: Sequence[Ranges]) -> Ranges:
+    columns = (tuple(getattr(p, n) for p in parts) for n in Ranges.__dataclass_fields__)
+    return Ranges(*(pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns))

@@ -47,7 +47,7 @@ class Matcher:
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
         change, position = self.prepare(step, delta).pairs()
-        return self._apply(step, delta, change, position)
+        return self.attached(step, delta, change, position)
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
         """What is needed to match these changes later, whatever happens to the table of queries until then."""
@@ -59,7 +59,7 @@ class Matcher:
         kept = step.queries.alive[position] & (delta.first >= step.queries.since_at(position))
         change = np.nonzero(kept)[0]
         change, position = self.holding(step, delta, change, position[kept])
-        return self._apply(step, delta, change, position)
+        return self.attached(step, delta, change, position)
 
     def holding(self, step: Step, delta: Delta, change: Ints, position: Ints) -> tuple[Ints, Ints]:
         """Of some pairs those that satisfy the whole condition."""
@@ -73,8 +73,8 @@ class Matcher:
             change, position = change[kept], position[kept]
         return change, position
 
-    def _apply(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
-        """Ends rows by the query's windows, and names the query."""
+    def attached(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
+        """Pairs as changes of queries: ends rows by the query's windows, and names the query."""
         found = replace(delta.take(change), query=step.queries.ids_at(position))
         for window in self.pending:
             if not len(found):

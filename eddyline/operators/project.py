@@ -22,7 +22,10 @@ class Project(Operator):
         self.by_query = any(params_of(e) for e in exprs)
 
     def pull(self, step: Step) -> Delta:
-        delta = self.children[0].pull(step)
+        return self.apply(step, self.children[0].pull(step))
+
+    def apply(self, step: Step, delta: Delta) -> Delta:
+        """The projection of some changes."""
         if not len(delta):
             return self.none()
         params: tuple[pa.Array, ...] = ()

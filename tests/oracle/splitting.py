@@ -40,8 +40,8 @@ class Trial:
 class SplitFamily(RunningFamily):
     trial: ClassVar[Trial] = Trial()
 
-    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> None:
-        super().__init__(family, functions, clock_policy)
+    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"], threads: int) -> None:
+        super().__init__(family, functions, clock_policy, threads=threads)
         self.how = partitioning(family.plan, family.emit)
         assert self.how == partitioning(family.plan, family.emit)
         assert {s for s, _ in self.how.routings} == self.streams
@@ -49,6 +49,9 @@ class SplitFamily(RunningFamily):
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)]
+
+    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Delta:
+        return self.run("arrivals", clock, queries, streams)
 
     def run(
         self,
