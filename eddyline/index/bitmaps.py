@@ -26,7 +26,8 @@ import numpy.typing as npt
 from numba import njit
 
 from eddyline.index.boxes import Found
-from eddyline.index.vectors import SET_WORDS, intersect, lowest_bit, meets, members, on_lines, unite
+from eddyline.index.sets import Containers, Kinds, put, room
+from eddyline.index.vectors import SET_WORDS, copy_set, intersect, lowest_bit, meets, members, on_lines, unite
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -160,21 +161,26 @@ def bitmaps(numbers: Numbers32, pieces: Pieces, sizes: Sequence[int], exact: Fla
 
 
 def search(
-    bitmaps: Bitmaps, codes: Codes, alive: Flags, order: Ints, counts: Ints, sets: Words, found: Found
-) -> Ints:
-    """Adds the matches of every row to `counts` and, if `sets` has room, writes them there, by block, row and word.
+    bitmaps: Bitmaps, codes: Codes, alive: Flags, order: Ints, counts: Ints, found: Found, *, listing: bool
+) -> tuple[Ints, Containers | None]:
+    """Adds the matches of every row to `counts`, and gives them as sets if `listing`. Unsure matches go to `found`.
 
-    `order` says in which order the groups of layer 0 are entered. Unsure matches go to `found`. Returns, by group of
-    layer 0, how many (row, block) entered it.
+    `order` says in which order the groups of layer 0 are entered. Also returns, by group of layer 0, how many (row, block)
+    entered it.
     """
+    rows = codes.shape[1]
     entered = np.zeros(len(order), np.int64)
+    shape = (bitmaps.blocks, rows) if listing else (0, 0)
+    kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
+    words = room(shape[0] * shape[1] * (WORDS + 8))  # for the worst case; what is not written takes none
+    end = 0
     living = _living(bitmaps, alive)
-    places = np.empty((len(bitmaps.group_layer), codes.shape[1]), np.int32)
+    places = np.empty((len(bitmaps.group_layer), rows), np.int32)
     for g in range(len(places)):
         places[g] = bitmaps.places(g, codes)
     block = row = 0
     while block < bitmaps.blocks:
-        block, row, found.used = _walk(
+        block, row, found.used, end = _walk(
             bitmaps.possible.reshape(-1),
             bitmaps.certain.reshape(-1),
             bitmaps.free.reshape(-1),
@@ -193,7 +199,12 @@ def search(
             places,
             order,
             counts,
-            sets.reshape(-1),
+            kind,
+            size,
+            start,
+            words,
+            words.view(np.uint16),
+            end,
             found.rows,
             found.numbers,
             found.used,
@@ -205,7 +216,8 @@ def search(
         )
         if block < bitmaps.blocks:
             found.grow()
-    return entered
+    sets = Containers(kind, size, start, words[:end], bitmaps.numbers) if listing else None
+    return entered, sets
 
 
 def _awaiting(bitmaps: Bitmaps, order: Ints) -> Words:
@@ -217,17 +229,6 @@ def _awaiting(bitmaps: Bitmaps, order: Ints) -> Words:
         for step in range(len(order) - 1, 0, -1):
             later[step - 1] = later[step] | bitmaps.concerned[order[step]]
     return later
-
-
-def listed(sets: Words) -> tuple[Ints, Ints]:
-    """The members of sets by block, row and word: (row, bit), rows ascending."""
-    blocks, rows, _ = sets.shape
-    sizes = np.zeros(rows, np.int64)
-    _sizes(sets.reshape(-1), blocks, sizes)
-    ends = np.cumsum(sizes)
-    bits = np.empty(int(ends[-1]) if rows else 0, np.int64)
-    _list(sets.reshape(-1), blocks, ends - sizes, bits)
-    return np.repeat(np.arange(rows), sizes), bits
 
 
 def _living(bitmaps: Bitmaps, alive: Flags) -> Words:
@@ -332,7 +333,12 @@ def _walk(
     places: Numbers32,
     order: Ints,
     counts: Ints,
-    sets: Words,
+    kind: Kinds,
+    size: Codes,
+    start: Ints,
+    words: Words,
+    halves: Codes,
+    end: int,
     found_rows: Numbers32,
     found_numbers: Numbers32,
     used: int,
@@ -341,8 +347,9 @@ def _walk(
     bins: int,
     first_block: int,
     first_row: int,
-) -> tuple[int, int, int]:
-    """From a block and row on, blocks outermost. Stops where pairs have no room; returns where, and the pairs used."""
+) -> tuple[int, int, int, int]:
+    """From a block and row on, blocks outermost. Stops where pairs have no room; returns where, the pairs used, and the
+    words."""
     rows = codes.shape[1]
     r = np.empty(64, np.uint64)
     s = np.empty(64, np.uint64)
@@ -379,7 +386,7 @@ def _walk(
             if len(living) > 0:
                 intersect(r, 0, r, 0, living, block * 64, r, 0)
             if len(certain) > 0 and meets(r, 0, r, 0) != 0:
-                intersect(s, 0, r, 0, r, 0, r, 0)
+                copy_set(s, 0, r, 0)
                 for g in range(steps):
                     intersect(s, 0, s, 0, certain, (base + places[g, row]) * 64, r, 0)
                 g = steps
@@ -398,14 +405,14 @@ def _walk(
                             r[w] &= ~(one << np.uint64(k))
                         if verdict == 0:
                             if used == len(found_rows):
-                                return block, row, before
+                                return block, row, before, end
                             found_rows[used] = row
                             found_numbers[used] = ~numbers[i]
                             used += 1
             counts[row] += members(r, 0)
-            if len(sets) > 0:
-                intersect(sets, (block * rows + row) * 64, r, 0, r, 0, r, 0)
-    return blocks, 0, used
+            if len(kind) > 0:
+                end = put(r, block, row, kind, size, start, words, halves, end)
+    return blocks, 0, used, end
 
 
 @njit(cache=True, nogil=True)
@@ -424,7 +431,7 @@ def _one_of(
     """The union over the groups of one layer, from group g on; returns the first group of the next layer."""
     layer = group_layer[g]
     at = ((layer - 1) * blocks + block) * 64
-    intersect(to, 0, free, at, free, at, free, at)
+    copy_set(to, 0, free, at)
     while g < len(group_layer) and group_layer[g] == layer:
         unite(to, 0, maps, (base + places[g, row]) * 64)
         g += 1
@@ -461,25 +468,3 @@ def _verdict(
             return -1
         sure &= best == 1
     return 1 if sure else 0
-
-
-@njit(cache=True, nogil=True)
-def _sizes(sets: Words, blocks: int, sizes: Ints) -> None:
-    rows = len(sizes)
-    for block in range(blocks):
-        for row in range(rows):
-            sizes[row] += members(sets, (block * rows + row) * 64)
-
-
-@njit(cache=True, nogil=True)
-def _list(sets: Words, blocks: int, start: Ints, bits: Ints) -> None:
-    rows = len(start)
-    for row in range(rows):
-        k = start[row]
-        for block in range(blocks):
-            for w in range(64):
-                word = sets[(block * rows + row) * 64 + w]
-                while word != 0:
-                    bits[k] = block * 4096 + w * 64 + lowest_bit(word)
-                    word &= word - np.uint64(1)
-                    k += 1

@@ -28,12 +28,12 @@ from eddyline.index import boxes as sparse
 from eddyline.index.bitmaps import Bitmaps, Pieces, bitmaps
 from eddyline.index.boxes import BoxTree, Found, box_tree
 from eddyline.index.domains import NULL, Domain, ValueColumn, numbers_domain, texts_domain
+from eddyline.index.sets import Containers, merged
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint16]
 Flags = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint64]
 Route = Callable[[Bitmaps, Codes], Ints]
 
 MOST_BOXES = 16  # of one condition
@@ -100,8 +100,13 @@ class Matches:
 
     counts: Ints
     pairs: Found
-    sets: list[Words] = field(default_factory=list)
+    sets: list[Containers] = field(default_factory=list)
     entered: list[Ints] = field(default_factory=list)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether some pairs are unsure."""
+        return bool((self.pairs.numbers[: self.pairs.used] < 0).any())
 
 
 def grouped_filter(terms: Terms) -> GroupedFilter:
@@ -134,22 +139,16 @@ def search(
     for tree in filter_.trees:
         sparse.search(tree, codes, alive, matches.counts, matches.pairs, list_all=what == "lists")
     for maps, partial in zip(filter_.maps, filter_.partial, strict=True):
-        room = (maps.blocks, rows, dense.WORDS) if what == "lists" or partial else (0, 0, dense.WORDS)
-        sets = np.empty(room, np.uint64)
         counts = np.zeros(rows, np.int64) if partial else matches.counts
-        order = route(maps, codes)
-        matches.entered.append(dense.search(maps, codes, alive, order, counts, sets, matches.pairs))
-        if partial:
-            _turn(maps, sets, matches.pairs)
-        elif what == "lists":
+        listing = partial or what == "lists"
+        entered, sets = dense.search(maps, codes, alive, route(maps, codes), counts, matches.pairs, listing=listing)
+        matches.entered.append(entered)
+        if sets is not None and partial:  # what is left of these conditions has to be evaluated
+            found = merged(rows, [sets])
+            matches.pairs.add(np.repeat(np.arange(rows), found.counts), ~found.members)
+        elif sets is not None:
             matches.sets.append(sets)
     return matches
-
-
-def _turn(maps: Bitmaps, sets: Words, pairs: Found) -> None:
-    """Matches of partial conditions become unsure pairs."""
-    rows, bits = dense.listed(sets)
-    pairs.add(rows, ~maps.numbers[bits])
 
 
 # --- building --------------------------------------------------------------------------------------------------------

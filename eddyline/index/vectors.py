@@ -70,8 +70,23 @@ def bits_set(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def stream_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
+    """As `copy_set`, past the caches, to a place that begins with a cache line and is not read soon."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, source = _sets(context, builder, signature, args)
+        past = builder.module.add_metadata([ir.Constant(_I32, 1)])
+        for line in range(SET_LINES):
+            words = builder.load(_line(builder, source, line), align=8)
+            builder.store(words, _line(builder, into, line), align=LINE).set_metadata("nontemporal", past)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, a, types.intp), codegen
+
+
+@intrinsic
 def unite(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
-    """Adds a set of 64 words to another; a set is given as an array and the place of its first word."""
+    """Adds a set to another."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         into, added = _sets(context, builder, signature, args)
@@ -79,6 +94,20 @@ def unite(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
             place = _line(builder, into, line)
             both = builder.or_(builder.load(place, align=8), builder.load(_line(builder, added, line), align=8))
             builder.store(both, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, a, types.intp), codegen
+
+
+@intrinsic
+def copy_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
+    """Copies a set of 64 words; a set is given as an array and the place of its first word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, source = _sets(context, builder, signature, args)
+        for line in range(SET_LINES):
+            words = builder.load(_line(builder, source, line), align=8)
+            builder.store(words, _line(builder, into, line), align=8)
         return context.get_dummy_value()
 
     return types.void(to, types.intp, a, types.intp), codegen
@@ -129,6 +158,23 @@ def members(typing_context: Any, a: Any, at: Any) -> Any:
         for line in range(SET_LINES):
             words = builder.load(_line(builder, pointer, line), align=8)
             total = builder.add(total, _call(builder, "llvm.ctpop.v8i64", _SET_LINE, words))
+        return _call(builder, "llvm.vector.reduce.add.v8i64", _I64, total)
+
+    return types.int64(a, types.intp), codegen
+
+
+@intrinsic
+def run_starts(typing_context: Any, a: Any, at: Any) -> Any:
+    """How many runs of consecutive members a set has, those that pass from one word to the next counted in both."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (pointer,) = _sets(context, builder, signature, args)
+        total = ir.Constant(_SET_LINE, [0] * 8)
+        ones = ir.Constant(_SET_LINE, [1] * 8)
+        for line in range(SET_LINES):
+            words = builder.load(_line(builder, pointer, line), align=8)
+            begins = builder.and_(words, builder.not_(builder.shl(words, ones)))
+            total = builder.add(total, _call(builder, "llvm.ctpop.v8i64", _SET_LINE, begins))
         return _call(builder, "llvm.vector.reduce.add.v8i64", _I64, total)
 
     return types.int64(a, types.intp), codegen

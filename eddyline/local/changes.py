@@ -19,7 +19,10 @@ from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.sets import lists
 from eddyline.local.deferred import Deferred, Found, count_of, delta_of
+from eddyline.local.query_sets import QuerySets
+from eddyline.operators.matcher import Portion
 from eddyline.state.delta import Delta, Ints, concat, empty, query_of
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
@@ -135,21 +138,35 @@ class Changes:
             return sum(count_of(p) for p in parts)
         return len(self._pairs(family)[0])
 
+    def sets(self, family_name: str) -> list[QuerySets]:
+        """As `affected`, but compact, for rows that belong to very many queries: by stream, a set for each row."""
+        family = self._family(family_name)
+        parts = [p for p in self._parts if p.family is family]
+        found = []
+        for part in parts:
+            for a in self._arrivals:
+                portions = self._portions(part, a)
+                if portions is not None:
+                    found.append(QuerySets(a.stream, a.positions, portions, part.queries))
+        return found
+
+    def _portions(self, part: Part, arrival: Arrival) -> list[Portion] | None:
+        """The sets of one stream's rows; None if the part is not about them."""
+        n = len(arrival.positions)
+        if isinstance(part.found, Deferred):
+            mine = not n or (len(part.found.arrived) == n and part.found.arrived.last[0] == arrival.start)
+            return part.found.sets if mine else None
+        last, query = distinct_pairs(part.found, [arrival])
+        row, position = (last - arrival.start).astype(np.int32), part.queries.positions(query).astype(np.int32)
+        return [Portion(0, n, (lists(n, row, position),))] if len(row) else None
+
     def _pairs(self, family: Family) -> tuple[Ints, Ints]:
         """Distinct (arrival number, query), in that order."""
         parts = [p for p in self._parts if p.family is family]
         if len(parts) == 1 and isinstance(parts[0].found, Deferred):
             change, position = parts[0].found.pairs
             return parts[0].found.arrived.last[change], parts[0].queries.ids_at(position)
-        delta = self._delta(family)
-        mine = np.zeros(len(delta), np.bool_)
-        for a in self._arrivals:
-            mine |= (delta.last >= a.start) & (delta.last < a.start + len(a.positions))
-        last, query = delta.last[mine], query_of(delta)[mine]
-        order = np.lexsort((query, last))
-        last, query = last[order], query[order]
-        new = np.append(True, (last[1:] != last[:-1]) | (query[1:] != query[:-1]))[: len(last)]
-        return last[new], query[new]
+        return distinct_pairs(self._delta(family), self._arrivals)
 
     def _family(self, name: str) -> Family:
         family = self._names.family(name, self._parts)
@@ -171,6 +188,18 @@ class Changes:
 
     def __repr__(self) -> str:
         return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts if p.count()})} families>"
+
+
+def distinct_pairs(delta: Delta, arrivals: Sequence[Arrival]) -> tuple[Ints, Ints]:
+    """Distinct (arrival number, query) of the changes that some arrivals made, in that order."""
+    mine = np.zeros(len(delta), np.bool_)
+    for a in arrivals:
+        mine |= (delta.last >= a.start) & (delta.last < a.start + len(a.positions))
+    last, query = delta.last[mine], query_of(delta)[mine]
+    order = np.lexsort((query, last))
+    last, query = last[order], query[order]
+    new = np.append(True, (last[1:] != last[:-1]) | (query[1:] != query[:-1]))[: len(last)]
+    return last[new], query[new]
 
 
 class Lookup:

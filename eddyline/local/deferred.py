@@ -13,7 +13,7 @@ from functools import cached_property
 from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.condition import calls_functions
-from eddyline.operators.matcher import Matching
+from eddyline.operators.matcher import Matching, Portion
 from eddyline.operators.project import Project
 from eddyline.operators.scan import StreamScan
 from eddyline.state.delta import Delta, Ints
@@ -59,16 +59,25 @@ class Deferred:
         return self._matching.delta
 
     def count(self) -> int:
-        return len(self.pairs[0]) if "pairs" in self.__dict__ else self._count
+        """The number of changes."""
+        known = self.__dict__
+        if "pairs" in known:
+            return len(self.pairs[0])
+        return int(sum(int(p.counts.sum()) for p in self.sets)) if "sets" in known else self._count
 
     @cached_property
     def _count(self) -> int:
         return self._matching.count()
 
     @cached_property
+    def sets(self) -> list[Portion]:
+        """For every change the set of queries it belongs to."""
+        return self._matching.sets()
+
+    @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
         """(change, query position), in that order."""
-        return self._matching.pairs()
+        return self._matching.pairs(self.sets)
 
     @cached_property
     def delta(self) -> Delta:

@@ -8,18 +8,19 @@ index can answer, are decided by evaluating the condition, clause by clause, in 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.bitmaps import listed
 from eddyline.index.domains import ValueColumn, value_column
 from eddyline.index.grouped_filter import Matches
 from eddyline.index.parallel import in_portions
+from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import evaluate, holds
@@ -31,6 +32,8 @@ from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, tak
 Mask = npt.NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 1 << 20
+
+Result = TypeVar("Result")
 
 
 class Matcher:
@@ -46,7 +49,8 @@ class Matcher:
         """Changes common to the family, as changes of the queries they satisfy."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
-        change, position = self.prepare(step, delta).pairs()
+        matching = self.prepare(step, delta)
+        change, position = matching.pairs(matching.sets())
         return self.attached(step, delta, change, position)
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
@@ -115,72 +119,107 @@ class Matching:
     def count(self) -> int:
         """How many pairs (change, query) there are."""
         if not self._all_seen:
-            return len(self.pairs()[0])
-        total = 0
-        for run, start, matches in self._search("counts"):
-            total += int(matches.counts.sum()) + len(self._decided(run, start, matches)[0])
-        return total
+            return len(self.pairs(self.sets())[0])
+        return sum(self._in_portions(self._count))
 
-    def pairs(self) -> tuple[Ints, Ints]:
+    def _count(self, start: int, found: Sequence[tuple[Run, Matches]]) -> int:
+        return sum(int(m.counts.sum()) + len(self._decided(run, start, m)[0]) for run, m in found)
+
+    def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
         """All pairs (change, query position), in that order: it must not tell how the queries are indexed."""
-        changes, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for run, start, matches in self._search("lists"):
-            used = matches.pairs.used
-            rows, numbers = matches.pairs.rows[:used], matches.pairs.numbers[:used]
-            sure = numbers >= 0
-            changes.append(rows[sure].astype(np.int64) + start)
-            positions.append(run.position_of(numbers[sure]))
-            certain = [m for m, partial in zip(run.filter.maps, run.filter.partial, strict=True) if not partial]
-            for maps, sets in zip(certain, matches.sets, strict=True):
-                row, bit = listed(sets)
-                changes.append(row + start)
-                positions.append(run.position_of(maps.numbers[bit]))
-            for side, more in zip((changes, positions), self._decided(run, start, matches), strict=True):
-                side.append(more)
-        change, position = np.concatenate(changes), np.concatenate(positions)
-        if not self._all_seen:
-            seen = self.delta.first[change] >= self.step.queries.since_at(position)
-            change, position = change[seen], position[seen]
-        return _in_order(change, position, len(self.step.queries))
+        found = [p.listed() for p in sets]
+        counts = np.concatenate([np.empty(0, np.int64), *(f.counts for f in found)])
+        change = np.repeat(np.arange(len(counts)), counts)
+        position = np.concatenate([np.empty(0, np.int32), *(f.members for f in found)]).astype(np.int64)
+        return change, position
 
-    def _search(self, what: str) -> list[tuple[Run, int, Matches]]:
-        """Every run for every portion of the changes: the run, where the portion begins, and what was found."""
-        columns, n = self._columns, len(self.delta)
+    def sets(self) -> list[Portion]:
+        """For every change the set of queries it belongs to, some changes at a time."""
+        found = self._in_portions(self._sets, "lists")
+        return found if self._all_seen else [self._seen(p) for p in found]
+
+    def _seen(self, portion: Portion) -> Portion:
+        """Without the queries that were registered after the change had come."""
+        found = portion.listed()
+        row = np.repeat(np.arange(portion.rows), found.counts)
+        first = self.delta.first[portion.start + row]
+        kept = first >= self.step.queries.since_at(found.members.astype(np.int64))
+        parts = (lists(portion.rows, row[kept].astype(np.int32), found.members[kept]),)
+        return Portion(portion.start, portion.rows, parts)
+
+    def _sets(self, start: int, found: Sequence[tuple[Run, Matches]]) -> Portion:
+        rows = len(found[0][1].counts) if found else 0
+        parts: list[Lists | Containers] = []
+        listed_rows, listed = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        for run, matches in found:
+            row, number = matches.pairs.rows[: matches.pairs.used], matches.pairs.numbers[: matches.pairs.used]
+            if matches.unsure:
+                sure = number >= 0
+                change, position = self._decided(run, start, matches)
+                listed_rows.append((change - start).astype(np.int32))
+                listed.append(position.astype(np.int32))
+                row, number = row[sure], number[sure]
+            listed_rows.append(row)
+            listed.append(run.position_of(number))
+            parts += [replace(c, numbers=run.position_of(c.numbers)) for c in matches.sets]
+        parts.append(lists(rows, np.concatenate(listed_rows), np.concatenate(listed)))
+        return Portion(start, rows, tuple(parts))
+
+    def _in_portions(
+        self, work: Callable[[int, Sequence[tuple[Run, Matches]]], Result], what: str = "counts"
+    ) -> list[Result]:
+        """The results of work over portions of the changes: where one begins, and what was found in every run."""
+        columns = self._columns
         flags = [r.alive(self.step.queries) for r in self.runs]
 
-        def look(start: int, stop: int) -> list[tuple[Run, int, Matches]]:
+        def look(start: int, stop: int) -> Result:
             part = [c.slice(start, stop) for c in columns]
-            found = []
-            for run, alive in zip(self.runs, flags, strict=True):
-                found.append((run, start, run.search(part, stop - start, alive, what)))
-            return found
+            runs = zip(self.runs, flags, strict=True)
+            return work(start, [(run, run.search(part, stop - start, alive, what)) for run, alive in runs])
 
-        return [x for portion in in_portions(n, self.step.threads, look) for x in portion]
+        return in_portions(len(self.delta), self.step.threads, look)
 
     def _decided(self, run: Run, start: int, matches: Matches) -> tuple[Ints, Ints]:
         """The pairs a filter was not sure of, each once, as far as they hold."""
-        used = matches.pairs.used
-        numbers = matches.pairs.numbers[:used]
-        open_ = np.nonzero(numbers < 0)[0]
-        if not len(open_):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        change = matches.pairs.rows[open_].astype(np.int64) + start
-        position = run.position_of(~numbers[open_])
-        change, position = _in_order(change, position, len(self.step.queries), once=True)
+        none = np.empty(0, np.int64)
+        if not matches.unsure:
+            return none, none
+        numbers = matches.pairs.numbers[: matches.pairs.used]
+        unsure = np.nonzero(numbers < 0)[0]
+        change = matches.pairs.rows[unsure].astype(np.int64) + start
+        position = run.position_of(~numbers[unsure]).astype(np.int64)
+        change, position = _once(change, position, len(self.step.queries))
         seen = self.delta.first[change] >= self.step.queries.since_at(position)
         change, position = change[seen], position[seen]
-        parts = []
+        parts = [(none, none)]
         for begin in range(0, len(change), PAIRS_AT_ONCE):
             end = begin + PAIRS_AT_ONCE
             parts.append(self.matcher.holding(self.step, self.delta, change[begin:end], position[begin:end]))
-        return tuple(np.concatenate(side) for side in zip(*parts, strict=True)) if parts else (change, position)
+        return np.concatenate([c for c, _ in parts]), np.concatenate([p for _, p in parts])
 
 
-def _in_order(change: Ints, position: Ints, queries: int, *, once: bool = False) -> tuple[Ints, Ints]:
-    """Pairs by change, then by query position."""
-    pairs = change * max(queries, 1) + position
-    pairs = np.unique(pairs) if once else np.sort(pairs)
-    return pairs // max(queries, 1), pairs % max(queries, 1)
+@dataclass(frozen=True)
+class Portion:
+    """The sets of some consecutive changes, from number `start` on: positions of queries, in disjoint parts."""
+
+    start: int
+    rows: int
+    parts: tuple[Lists | Containers, ...]
+
+    @property
+    def counts(self) -> Ints:
+        found: Ints = sum((p.counts for p in self.parts), np.zeros(self.rows, np.int64))
+        return found
+
+    def listed(self) -> Lists:
+        return merged(self.rows, self.parts)
+
+
+def _once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
+    """Every pair once, by change, then by query position."""
+    pairs = np.sort(change * queries + position)
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+    return pairs // queries, pairs % queries
 
 
 def _holds(condition: Expr, step: Step, delta: Delta, change: Ints, position: Ints) -> Mask:

@@ -23,6 +23,7 @@ from eddyline.operators.evaluate import Functions
 from eddyline.routing.eddy import Eddy
 
 Ints = npt.NDArray[np.int64]
+Numbers32 = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 GROWTH = 4
@@ -36,15 +37,15 @@ class Run:
 
     start: int
     stop: int
-    positions: Ints | None
+    positions: Numbers32 | None
     filter: GroupedFilter
     eddy: Eddy
 
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def position_of(self, numbers: npt.NDArray[np.int32]) -> Ints:
-        return numbers.astype(np.int64) + self.start if self.positions is None else self.positions[numbers]
+    def position_of(self, numbers: Numbers32) -> Numbers32:
+        return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
 
     def alive(self, queries: QueryRows) -> Flags:
         """By number, whether its query stands; empty if all do."""
@@ -97,7 +98,7 @@ class QueryIndex:
     def _run(self, queries: QueryRows, start: int, stop: int, functions: Functions) -> Run:
         live = start + np.nonzero(queries.alive[start:stop])[0]
         found = grouped_filter(self.condition.terms(queries, live, functions))
-        return Run(start, stop, None if len(live) == stop - start else live, found, Eddy())
+        return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), found, Eddy())
 
     # the clauses that are evaluated
 

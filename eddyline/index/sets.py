@@ -1,0 +1,222 @@
+"""Sets of numbers, one for each row of a batch, in as little room as they need.
+
+Few members stand in a list. Those found in bitmaps stand in containers, as in a roaring bitmap: one for every row and
+block of 4,096 numbers, which is a list of 16-bit members, a list of runs (first member, length), or the bitmap itself,
+whichever is smallest; an empty one takes no room. A row with 50,000 members costs some kilobytes, and no object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from eddyline.index.vectors import lowest_bit, members, run_starts, stream_set
+
+Ints = npt.NDArray[np.int64]
+Numbers32 = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Halves = npt.NDArray[np.uint16]
+
+EMPTY, LIST, RUNS, BITMAP = range(4)
+KINDS = ("empty", "list", "runs", "bitmap")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The members of row i are members[starts[i]:starts[i + 1]], ascending."""
+
+    starts: Ints
+    members: Numbers32
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> Ints:
+        return np.diff(self.starts)
+
+    @property
+    def nbytes(self) -> int:
+        return self.starts.nbytes + self.members.nbytes
+
+
+@dataclass(frozen=True)
+class Containers:
+    """By block and row: the kind of the container, how many members it has, and the word where it begins."""
+
+    kind: Kinds
+    size: npt.NDArray[np.uint16]
+    start: Ints
+    words: Words
+    numbers: Numbers32  # which number each bit stands for, ascending
+
+    def __len__(self) -> int:
+        return self.kind.shape[1]
+
+    @property
+    def counts(self) -> Ints:
+        found: Ints = self.size.sum(axis=0, dtype=np.int64)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return self.kind.nbytes + self.size.nbytes + self.start.nbytes + self.words.nbytes
+
+    def kinds(self) -> dict[str, int]:
+        """How many containers there are of each kind."""
+        return dict(zip(KINDS, np.bincount(self.kind.reshape(-1), minlength=len(KINDS)).tolist(), strict=True))
+
+
+def lists(rows: int, row: Numbers32, member: Numbers32) -> Lists:
+    """The lists of some pairs, in any order. O(pairs · log of the longest list)."""
+    starts = np.zeros(rows + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=rows), out=starts[1:])
+    found = np.empty(len(row), np.int32)
+    _scatter(row, member, starts, found)
+    return Lists(starts, found)
+
+
+def merged(rows: int, parts: Sequence[Lists | Containers]) -> Lists:
+    """Sets without a member in common, as one list per row. O(members), and a sort of rows that are in several."""
+    parts = [p for p in parts if len(p)]
+    if len(parts) == 1 and isinstance(parts[0], Lists):
+        return parts[0]
+    starts = np.zeros(rows + 1, np.int64)
+    for p in parts:
+        starts[1:] += p.counts
+    np.cumsum(starts, out=starts)
+    found = np.empty(int(starts[-1]), np.int32)
+    at = starts[:-1].copy()
+    for p in parts:
+        if isinstance(p, Lists):
+            _place_lists(p.starts, p.members, at, found)
+        else:
+            _place_containers(p.kind, p.size, p.start, p.words, p.words.view(np.uint16), p.numbers, at, found)
+    if len(parts) > 1:
+        _sort_rows(starts, found)
+    return Lists(starts, found)
+
+
+def room(words: int) -> Words:
+    """Room from Arrow's memory pool, which keeps what was let go: from the system, 13 kB a row took 3 times as long."""
+    return np.frombuffer(pa.allocate_buffer(8 * words), np.uint64)
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _scatter(row: Numbers32, member: Numbers32, starts: Ints, found: Numbers32) -> None:
+    at = starts[:-1].copy()
+    for i in range(len(row)):
+        found[at[row[i]]] = member[i]
+        at[row[i]] += 1
+    _sort_rows(starts, found)
+
+
+@njit(cache=True, nogil=True)
+def _sort_rows(starts: Ints, found: Numbers32) -> None:
+    for i in range(len(starts) - 1):
+        begin, end = starts[i], starts[i + 1]
+        if end - begin > 48:
+            found[begin:end].sort()
+            continue
+        for j in range(begin + 1, end):
+            x = found[j]
+            k = j
+            while k > begin and found[k - 1] > x:
+                found[k] = found[k - 1]
+                k -= 1
+            found[k] = x
+
+
+@njit(cache=True, nogil=True)
+def _place_lists(starts: Ints, members: Numbers32, at: Ints, found: Numbers32) -> None:
+    for i in range(len(starts) - 1):
+        for j in range(starts[i], starts[i + 1]):
+            found[at[i]] = members[j]
+            at[i] += 1
+
+
+@njit(cache=True, nogil=True)
+def _place_containers(
+    kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, numbers: Numbers32, at: Ints, found: Numbers32
+) -> None:
+    for row in range(kind.shape[1]):
+        k = at[row]
+        for block in range(len(kind)):
+            base = block * 4096
+            if kind[block, row] == LIST:
+                first = start[block, row] * 4
+                for j in range(size[block, row]):
+                    found[k] = numbers[base + halves[first + j]]
+                    k += 1
+            elif kind[block, row] == RUNS:
+                first = start[block, row] * 4
+                left = np.int64(size[block, row])
+                while left > 0:
+                    for j in range(halves[first + 1]):
+                        found[k] = numbers[base + halves[first] + j]
+                        k += 1
+                    left -= halves[first + 1]
+                    first += 2
+            elif kind[block, row] == BITMAP:
+                for w in range(64):
+                    word = words[start[block, row] + w]
+                    while word != 0:
+                        found[k] = numbers[base + w * 64 + lowest_bit(word)]
+                        word &= word - np.uint64(1)
+                        k += 1
+        at[row] = k
+
+
+@njit(cache=True, nogil=True)
+def put(
+    r: Words, block: int, row: int, kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, end: int
+) -> int:
+    """Writes the set of 64 words in `r` as the container of a block and row at word `end`; returns where the next goes."""
+    count = members(r, 0)
+    size[block, row] = count
+    start[block, row] = end
+    if count == 0:
+        kind[block, row] = EMPTY
+        return end
+    smallest = min(512, 2 * count)
+    if count > 32 and 4 * run_starts(r, 0) < smallest:
+        kind[block, row] = RUNS
+        at = end * 4
+        open_ = False
+        for w in range(64):
+            for b in range(64):
+                if r[w] >> np.uint64(b) & np.uint64(1):
+                    if not open_:
+                        halves[at], halves[at + 1] = w * 64 + b, 0
+                        open_ = True
+                    halves[at + 1] += 1
+                elif open_:
+                    open_ = False
+                    at += 2
+        if open_:
+            at += 2
+        return (at + 3) // 4
+    if smallest < 512:
+        kind[block, row] = LIST
+        at = end * 4
+        for w in range(64):
+            word = r[w]
+            while word != 0:
+                halves[at] = w * 64 + lowest_bit(word)
+                word &= word - np.uint64(1)
+                at += 1
+        return (at + 3) // 4
+    kind[block, row] = BITMAP
+    end = (end + 7) // 8 * 8  # on a cache line
+    start[block, row] = end
+    stream_set(words, end, r, 0)
+    return end + 64

@@ -1,0 +1,65 @@
+"""Whose answers each arriving row changed, as sets: lists, runs and bitmaps, whichever is smallest (`index/sets.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.families.queries import QueryRows
+from eddyline.index.sets import Containers
+from eddyline.operators.matcher import Portion
+
+Ints = npt.NDArray[np.int64]
+
+
+class QuerySets:
+    """A set of queries for each arriving row of one stream; `rows` are the rows' places in the push.
+
+    A query is known by its position, which `names` turns into its name.
+    """
+
+    def __init__(self, stream: str, rows: Ints, portions: Sequence[Portion], queries: QueryRows) -> None:
+        self.stream = stream
+        self.rows = rows
+        self._portions = portions
+        self._queries = queries
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many queries each row belongs to."""
+        return np.concatenate([np.empty(0, np.int64), *(p.counts for p in self._portions)])
+
+    def __iter__(self) -> Iterator[tuple[int, Ints]]:
+        """Every row's place in the push, and the positions of its queries, ascending."""
+        for portion in self._portions:
+            found = portion.listed()
+            for i in range(portion.rows):
+                place = int(self.rows[portion.start + i])
+                yield place, found.members[found.starts[i] : found.starts[i + 1]].astype(np.int64)
+
+    def names(self, positions: Ints) -> list[str]:
+        found: list[str] = self._queries.names_at(np.asarray(positions, np.int64)).to_pylist()
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for p in self._portions for part in p.parts)
+
+    def kinds(self) -> dict[str, int]:
+        """How many containers are lists, runs, bitmaps or empty, among those of bitmaps."""
+        total: dict[str, int] = {}
+        for portion in self._portions:
+            for part in portion.parts:
+                if isinstance(part, Containers):
+                    for kind, n in part.kinds().items():
+                        total[kind] = total.get(kind, 0) + n
+        return total
+
+    def __repr__(self) -> str:
+        return f"<QuerySets: {int(self.counts.sum())} queries of {len(self)} rows, {self.nbytes} bytes>"
