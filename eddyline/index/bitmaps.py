@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +87,7 @@ class Bitmaps:
     def nbytes(self) -> int:
         return self.numbers.nbytes + self.possible.nbytes + self.certain.nbytes + self.pieces.nbytes
 
-    @property
+    @cached_property
     def predicates(self) -> Ints:
         """By group of layer 0: how many numbers have a clause over its attribute."""
         found: Ints = np.bitwise_count(self.concerned).sum(axis=(1, 2), dtype=np.int64)

@@ -14,6 +14,7 @@ from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.condition import calls_functions
 from eddyline.operators.matcher import Matching, Portion
+from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
 from eddyline.operators.scan import StreamScan
 from eddyline.state.delta import Delta, Ints
@@ -40,23 +41,23 @@ class FilterChain:
             return None
         return cls(root, projections)
 
-    def defer(self, step: Step) -> Deferred:
+    def defer(self, step: Step, pooled: FamilyMatching | None) -> Deferred:
+        """The changes of a step, matched with the family's own index if they have not been in a pool."""
         (scan,) = self.attach.children
-        return Deferred(self, step, self.attach.matcher.prepare(step, scan.pull(step)))
+        arrived = scan.pull(step)
+        return Deferred(self, step, arrived, pooled or self.attach.matcher.prepare(step, arrived))
 
 
 class Deferred:
     """The changes of one batch, made when asked for."""
 
-    def __init__(self, chain: FilterChain, step: Step, matching: Matching) -> None:
+    def __init__(
+        self, chain: FilterChain, step: Step, arrived: Delta, matching: Matching | FamilyMatching
+    ) -> None:
         self._chain = chain
         self._step = step
         self._matching = matching
-
-    @property
-    def arrived(self) -> Delta:
-        """What came, before it was matched."""
-        return self._matching.delta
+        self.arrived = arrived  # what came, before it was matched
 
     def count(self) -> int:
         """The number of changes."""

@@ -25,6 +25,7 @@ from eddyline.operators.expirations import Expirations
 from eddyline.operators.group_by import GroupBy
 from eddyline.operators.join import Join
 from eddyline.operators.lower import lower_family, shows_itself
+from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
@@ -72,7 +73,7 @@ class RunningFamily:
         if self.waits and family.has_snapshot and answers == "kept":
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
         self.shows_itself = shows_itself(family.plan)
-        self._chain = FilterChain.of(self.root)
+        self.chain = FilterChain.of(self.root)
 
     @property
     def changes(self) -> int:
@@ -82,16 +83,21 @@ class RunningFamily:
             self._uncounted = None
         return self._changes
 
-    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Found:
+    def arrive(
+        self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
+    ) -> Found:
         """A step in which tuples arrive, or time passes; what it does may be found out later."""
-        if self._chain is None:
+        if self.chain is None:
             return self.run("arrivals", clock, queries, streams)
         self._changes = self.changes  # of the batch before, if nobody has asked
-        now = max(self.clock, clock)
-        step = Step("arrivals", self.clock, now, queries, self.functions, streams, threads=self.threads)
-        self.clock = now
-        self._uncounted = self._chain.defer(step)
+        step = self.step(clock, queries, streams)
+        self.clock = step.now
+        self._uncounted = self.chain.defer(step, pooled)
         return self._uncounted
+
+    def step(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Step:
+        now = max(self.clock, clock)
+        return Step("arrivals", self.clock, now, queries, self.functions, streams, threads=self.threads)
 
     def run(
         self,

@@ -78,7 +78,7 @@ class Condition:
                 found += [(attribute, _ranges(p, number, anyway)) for p in accepted]
             for attribute, ranges in found:
                 (single if len(found) == 1 else choices)[attribute].append(ranges)
-        merged = tuple(_merged(c) if c else None for c in choices)
+        merged = tuple(merged_ranges(c) if c else None for c in choices)
         return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)
 
 
@@ -100,6 +100,6 @@ def _ranges(piece: Piece, clause: int, anyway: Flags) -> Ranges:
     return Ranges(columns[0], np.full(len(columns[0]), clause, np.int64), *columns[1:])
 
 
-def _merged(parts: Sequence[Ranges]) -> Ranges:
+def merged_ranges(parts: Sequence[Ranges]) -> Ranges:
     columns = (tuple(getattr(p, n) for p in parts) for n in Ranges.__dataclass_fields__)
     return Ranges(*(pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns))

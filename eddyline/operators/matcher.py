@@ -127,11 +127,7 @@ class Matching:
 
     def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
         """All pairs (change, query position), in that order: it must not tell how the queries are indexed."""
-        found = [p.listed() for p in sets]
-        counts = np.concatenate([np.empty(0, np.int64), *(f.counts for f in found)])
-        change = np.repeat(np.arange(len(counts)), counts)
-        position = np.concatenate([np.empty(0, np.int32), *(f.members for f in found)]).astype(np.int64)
-        return change, position
+        return paired(sets)
 
     def sets(self) -> list[Portion]:
         """For every change the set of queries it belongs to, some changes at a time."""
@@ -175,7 +171,7 @@ class Matching:
         def look(start: int, stop: int) -> Result:
             part = [c.slice(start, stop) for c in columns]
             runs = zip(self.runs, flags, strict=True)
-            return work(start, [(run, run.search(part, stop - start, alive, what)) for run, alive in runs])
+            return work(start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs])
 
         return in_portions(len(self.delta), self.step.threads, look)
 
@@ -213,6 +209,14 @@ class Portion:
 
     def listed(self) -> Lists:
         return merged(self.rows, self.parts)
+
+
+def paired(sets: Sequence[Portion]) -> tuple[Ints, Ints]:
+    """Pairs (change, query position) of some portions, in that order."""
+    found = [(p.start, p.listed()) for p in sets]
+    changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in found]
+    position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in found)]).astype(np.int64)
+    return np.concatenate([np.empty(0, np.int64), *changes]), position
 
 
 def _once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:

@@ -28,29 +28,15 @@ Flags = npt.NDArray[np.bool_]
 
 GROWTH = 4
 SAMPLE = 128  # rows of a batch from which the eddy learns
-_ALL_ALIVE = np.empty(0, np.bool_)
+ALL_ALIVE = np.empty(0, np.bool_)
 
 
-@dataclass(frozen=True)
-class Run:
-    """The queries at positions start … stop; `positions` has those that are indexed, None if all are."""
+class RoutedFilter:
+    """A grouped filter with an eddy, which says in which order rows visit the attributes of its bitmaps."""
 
-    start: int
-    stop: int
-    positions: Numbers32 | None
-    filter: GroupedFilter
-    eddy: Eddy
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def position_of(self, numbers: Numbers32) -> Numbers32:
-        return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
-
-    def alive(self, queries: QueryRows) -> Flags:
-        """By number, whether its query stands; empty if all do."""
-        flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
-        return _ALL_ALIVE if flags.all() else flags
+    def __init__(self, filter_: GroupedFilter) -> None:
+        self.filter = filter_
+        self.eddy = Eddy()
 
     def search(self, columns: Sequence[ValueColumn], rows: int, alive: Flags, what: str) -> Matches:
         """What some rows satisfy; they visit the attributes of bitmaps in the eddy's order."""
@@ -67,6 +53,27 @@ class Run:
         for a, predicates, accepted in zip(attributes, maps.predicates.tolist(), maps.accepted(some).tolist(), strict=True):
             self.eddy.learn(a, some.shape[1], predicates * some.shape[1], accepted)
         return np.array(self.eddy.order(attributes), np.int64)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The queries at positions start … stop; `positions` has those that are indexed, None if all are."""
+
+    start: int
+    stop: int
+    positions: Numbers32 | None
+    routed: RoutedFilter
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def position_of(self, numbers: Numbers32) -> Numbers32:
+        return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
+
+    def alive(self, queries: QueryRows) -> Flags:
+        """By number, whether its query stands; empty if all do."""
+        flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
+        return ALL_ALIVE if flags.all() else flags
 
 
 class QueryIndex:
@@ -90,7 +97,7 @@ class QueryIndex:
         if start < size:
             runs.append(self._run(queries, start, size, functions))
         for i, r in enumerate(runs):
-            if 2 * int(np.count_nonzero(queries.alive[r.start : r.stop])) < r.filter.size:
+            if 2 * int(np.count_nonzero(queries.alive[r.start : r.stop])) < r.routed.filter.size:
                 runs[i] = self._run(queries, r.start, r.stop, functions)
         self._runs = tuple(runs)
         return self._runs
@@ -98,7 +105,7 @@ class QueryIndex:
     def _run(self, queries: QueryRows, start: int, stop: int, functions: Functions) -> Run:
         live = start + np.nonzero(queries.alive[start:stop])[0]
         found = grouped_filter(self.condition.terms(queries, live, functions))
-        return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), found, Eddy())
+        return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), RoutedFilter(found))
 
     # the clauses that are evaluated
 

@@ -50,7 +50,7 @@ class SplitFamily(RunningFamily):
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)]
 
-    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Delta:
+    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: Any = None) -> Delta:
         return self.run("arrivals", clock, queries, streams)
 
     def run(

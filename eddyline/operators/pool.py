@@ -1,0 +1,297 @@
+"""A pool: the conditions of many small families over one stream, indexed together.
+
+Texts that differ in more than constants are of different families; asked one by one, a thousand of them would cost a
+batch a thousand rounds. Here their queries are numbered across families and share the grouped filters: document 1's
+single flow for all queries of a source (section 3.2). Attributes are the same if their expressions are.
+
+The queries are indexed in runs as in `query_index.py`; a run covers stretches of the tables of its families. A family
+that has grown has an index of its own, where its matches can be counted without being listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.index.domains import ValueColumn, value_column
+from eddyline.index.grouped_filter import Matches, Ranges, Terms, grouped_filter
+from eddyline.index.parallel import in_portions
+from eddyline.index.sets import Lists, lists, merged, tally
+from eddyline.operators.base import Step, columns_for
+from eddyline.operators.condition import merged_ranges
+from eddyline.operators.evaluate import evaluate
+from eddyline.operators.matcher import Matcher, Portion, paired
+from eddyline.operators.query_index import ALL_ALIVE, GROWTH, RoutedFilter
+from eddyline.plan.expressions import columns_of
+from eddyline.sql.bound import Expr
+from eddyline.state.delta import Delta, Ints
+
+Numbers32 = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+MOST_QUERIES = 4096  # of a family in a pool
+FEWEST_FAMILIES = 4  # that are worth a pool
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Queries start … stop of a family, while its table has been cleared away so often."""
+
+    family: int
+    start: int
+    stop: int
+    cleared: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class PoolRun:
+    """Some stretches in one grouped filter; by number, which stretch it is of. `attributes` are among the pool's."""
+
+    stretches: tuple[Stretch, ...]
+    begins: Ints  # the first number of each stretch
+    attributes: tuple[int, ...]
+    routed: RoutedFilter
+
+    def __len__(self) -> int:
+        return sum(len(s) for s in self.stretches)
+
+    @cached_property
+    def stretch_of(self) -> Numbers32:
+        return np.repeat(np.arange(len(self.stretches), dtype=np.int32), [len(s) for s in self.stretches])
+
+    @cached_property
+    def position_of(self) -> Numbers32:
+        return np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in self.stretches])
+
+    def alive(self, steps: Mapping[int, Step]) -> Flags:
+        """By number, whether its query stands; empty if all do."""
+        flags = np.ones(len(self), np.bool_)
+        for begin, s in zip(self.begins.tolist(), self.stretches, strict=True):
+            step = steps.get(s.family)
+            current = step is not None and step.queries.cleared == s.cleared
+            flags[begin : begin + len(s)] = step.queries.alive[s.start : s.stop] if step and current else False
+        return ALL_ALIVE if flags.all() else flags
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.attributes: list[Expr] = []
+        self.runs: tuple[PoolRun, ...] = ()
+        self._known: dict[int, Stretch] = {}  # by family: all of it that is indexed
+
+    def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:
+        """What is needed to match these changes later with the queries of some families as they are now."""
+        new = list(self._new(steps))
+        if new or self._mostly_gone(steps):
+            self._index(new, matchers, steps)
+        return PoolMatching(self, delta, self.runs, matchers, steps)
+
+    def _new(self, steps: Mapping[int, Step]) -> Iterator[Stretch]:
+        for family, step in steps.items():
+            queries, known = step.queries, self._known.get(family)
+            start = known.stop if known is not None and known.cleared == queries.cleared else 0
+            if start < len(queries):
+                yield Stretch(family, start, len(queries), queries.cleared)
+
+    def _mostly_gone(self, steps: Mapping[int, Step]) -> bool:
+        alive = sum(len(r) if not len(f) else int(f.sum()) for r, f in ((r, r.alive(steps)) for r in self.runs))
+        return 2 * alive < sum(len(r) for r in self.runs)
+
+    def _index(self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> None:
+        runs, taken = list(self.runs), list(new)
+        if self._mostly_gone(steps):
+            taken += [s for r in runs for s in r.stretches]
+            runs = []
+        size = sum(len(s) for s in taken)
+        while runs and len(runs[-1]) < GROWTH * size:
+            taken += runs.pop().stretches
+            size = sum(len(s) for s in taken)
+        standing = [s for s in taken if s.family in steps and steps[s.family].queries.cleared == s.cleared]
+        if standing:
+            runs.append(self._run(_joined(standing), matchers, steps))
+        self.runs = tuple(runs)
+        for s in new:
+            self._known[s.family] = Stretch(s.family, 0, s.stop, s.cleared)
+
+    def _run(self, stretches: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolRun:
+        begins = np.cumsum([0, *(len(s) for s in stretches)])
+        n = int(begins[-1])
+        single: dict[int, list[list[Ranges]]] = {}  # by attribute: the first of each family together, the second, …
+        choices: dict[int, list[Ranges]] = {}
+        required, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        for begin, s in zip(begins.tolist(), stretches, strict=False):
+            condition, step = matchers[s.family].condition, steps[s.family]
+            terms = condition.terms(step.queries, np.arange(s.start, s.stop), step.functions)
+            required[begin : begin + len(s)], partial[begin : begin + len(s)] = terms.required, terms.partial
+            for i, attribute in enumerate(condition.attributes):
+                a = self._attribute(attribute)
+                levels = single.setdefault(a, [])
+                for level, r in enumerate(terms.single[i]):
+                    levels.extend([] for _ in range(level + 1 - len(levels)))
+                    levels[level].append(replace(r, owner=r.owner + begin))
+                more = terms.choices[i]
+                if more is not None:
+                    choices.setdefault(a, []).append(replace(more, owner=more.owner + begin))
+        used = tuple(sorted(single.keys() | choices.keys()))
+        together = Terms(
+            n,
+            tuple(tuple(merged_ranges(level) for level in single.get(a, [])) for a in used),
+            tuple(merged_ranges(choices[a]) if a in choices else None for a in used),
+            required,
+            partial,
+        )
+        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(together)))
+
+    def _attribute(self, expr: Expr) -> int:
+        if expr not in self.attributes:
+            self.attributes.append(expr)
+        return self.attributes.index(expr)
+
+
+def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches of one family that follow each other become one."""
+    found: list[Stretch] = []
+    for s in sorted(stretches, key=lambda s: (s.family, s.start)):
+        if found and found[-1].family == s.family and found[-1].stop == s.start:
+            found[-1] = replace(found[-1], stop=s.stop)
+        else:
+            found.append(s)
+    return found
+
+
+@dataclass(frozen=True)
+class PoolMatching:
+    """Changes about to be matched with the queries of many families, as they were at one moment."""
+
+    pool: Pool
+    delta: Delta
+    runs: tuple[PoolRun, ...]
+    matchers: Mapping[int, Matcher]
+    steps: Mapping[int, Step]
+
+    def of(self, family: int) -> FamilyMatching:
+        return FamilyMatching(self, family)
+
+    @cached_property
+    def _columns(self) -> dict[int, ValueColumn]:
+        functions = next(iter(self.steps.values())).functions
+        found = {}
+        for i in sorted({a for r in self.runs for a in r.attributes}):
+            expr = self.pool.attributes[i]
+            values = evaluate(expr, columns_for(self.delta, columns_of(expr)), (), len(self.delta), functions)
+            found[i] = value_column(values)
+        return found
+
+    @cached_property
+    def tally(self) -> dict[int, int]:
+        """By family, how many pairs (change, query) there are. O(pairs), a few at a time."""
+        total: dict[int, int] = dict.fromkeys(self.steps, 0)
+        for portion in self._in_portions(self._tally):
+            for family, n in portion.items():
+                total[family] += n
+        return total
+
+    def _tally(self, start: int, found: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
+        total: dict[int, int] = {}
+        for run, matches in found:
+            counts = np.zeros(len(run.stretches), np.int64)
+            for sets in matches.sets:
+                counts += tally(sets, run.stretch_of, len(counts))
+            _, number = self._sure(run, start, matches)
+            counts += np.bincount(run.stretch_of[number], minlength=len(counts))
+            for i in np.nonzero(counts)[0].tolist():
+                family = run.stretches[i].family
+                total[family] = total.get(family, 0) + int(counts[i])
+        return total
+
+    @cached_property
+    def by_family(self) -> dict[int, list[Portion]]:
+        """By family, for every change the set of its queries."""
+        found: dict[int, list[Portion]] = {}
+        for start, rows, parts in self._in_portions(self._lists):
+            for family, part in parts.items():
+                found.setdefault(family, []).append(Portion(start, rows, (part,)))
+        return found
+
+    def _lists(self, start: int, found: Sequence[tuple[PoolRun, Matches]]) -> tuple[int, int, dict[int, Lists]]:
+        rows = len(found[0][1].counts) if found else 0
+        pairs: dict[int, list[tuple[Numbers32, Numbers32]]] = {}
+        for run, matches in found:
+            row, number = self._sure(run, start, matches)
+            more = merged(rows, matches.sets)
+            row = np.concatenate([row, np.repeat(np.arange(rows, dtype=np.int32), more.counts)])
+            number = np.concatenate([number, more.members])
+            stretch = run.stretch_of[number]
+            order = np.argsort(stretch, kind="stable")
+            ends = np.searchsorted(stretch[order], np.arange(len(run.stretches) + 1))
+            for i in np.nonzero(np.diff(ends))[0].tolist():
+                mine = order[ends[i] : ends[i + 1]]
+                pairs.setdefault(run.stretches[i].family, []).append((row[mine], run.position_of[number[mine]]))
+        together = {}
+        for family, parts in pairs.items():
+            row, position = (np.concatenate(side) for side in zip(*parts, strict=True))
+            together[family] = lists(rows, row, position)
+        return start, rows, together
+
+    def _sure(self, run: PoolRun, start: int, matches: Matches) -> tuple[Numbers32, Numbers32]:
+        """The pairs (row of the portion, number) that were listed, those that had to be decided too."""
+        used = matches.pairs.used
+        row, number = matches.pairs.rows[:used], matches.pairs.numbers[:used]
+        if not matches.unsure:
+            return row, number
+        open_ = np.nonzero(number < 0)[0]
+        pairs = np.unique(row[open_].astype(np.int64) * len(run) + ~number[open_])
+        rows, numbers = [row[number >= 0]], [number[number >= 0]]
+        stretch = run.stretch_of[pairs % len(run)]
+        for i in np.unique(stretch).tolist():
+            mine = pairs[stretch == i]
+            family, begin = run.stretches[i].family, int(run.begins[i]) - run.stretches[i].start
+            change, position = mine // len(run) + start, mine % len(run) - begin
+            change, position = self.matchers[family].holding(self.steps[family], self.delta, change, position)
+            rows.append((change - start).astype(np.int32))
+            numbers.append((position + begin).astype(np.int32))
+        return np.concatenate(rows), np.concatenate(numbers)
+
+    def _in_portions(self, work: Callable[[int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
+        flags = [r.alive(self.steps) for r in self.runs]
+        columns = self._columns
+
+        def look(start: int, stop: int) -> Result:
+            found = []
+            for run, alive in zip(self.runs, flags, strict=True):
+                part = [columns[a].slice(start, stop) for a in run.attributes]
+                found.append((run, run.routed.search(part, stop - start, alive, "lists")))
+            return work(start, found)
+
+        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look)
+
+
+@dataclass(frozen=True)
+class FamilyMatching:
+    """What a pool finds for one family: as `Matching`."""
+
+    pool: PoolMatching
+    family: int
+
+    @property
+    def delta(self) -> Delta:
+        return self.pool.delta
+
+    def count(self) -> int:
+        return self.pool.tally[self.family]
+
+    def sets(self) -> list[Portion]:
+        return self.pool.by_family.get(self.family, [])
+
+    def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
+        return paired(sets)
