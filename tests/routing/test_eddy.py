@@ -1,0 +1,130 @@
+"""The eddy's tickets and orders, against what they mean in plain arithmetic; and what it learns from rows that pass."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+
+import numpy as np
+import pytest
+
+from eddyline.index.domains import NumberColumn
+from eddyline.index.grouped_filter import grouped_filter
+from eddyline.operators.query_index import Run
+from eddyline.routing.eddy import Eddy
+from tests.index.conditions import Condition, Kind, Piece, as_terms
+
+
+def test_rows_visit_first_what_rejects_most_per_cost() -> None:
+    eddy = Eddy()
+    eddy.learn("few", rows=10, applied=100, satisfied=90)
+    eddy.learn("many", rows=10, applied=100, satisfied=10)
+    eddy.learn("none", rows=10, applied=100, satisfied=100)
+    assert eddy.order(["few", "many", "none"]) == [1, 0, 2]
+    eddy.learn_cost("many", 100.0)
+    assert eddy.order(["few", "many", "none"]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_is_by_predicates_rejected_per_row_whatever_the_order_asked_in(seed: int) -> None:
+    rnd = Random(seed)
+    eddy, rejected = Eddy(half_life=10**9), {}
+    for name in "abcd":
+        rows, applied = rnd.randint(1, 50), rnd.randint(1, 1000)
+        satisfied = rnd.randint(0, applied - 1)
+        eddy.learn(name, rows, applied, satisfied)
+        rejected[name] = (applied - satisfied) / rows
+    for names in permutations("abcd"):
+        found = [names[i] for i in eddy.order(names)]
+        assert [rejected[n] for n in found] == sorted(rejected.values(), reverse=True), f"seed {seed}"
+
+
+def test_equals_stay_in_the_order_in_which_they_are_given() -> None:
+    eddy = Eddy()
+    assert eddy.order(["a", "b", "c"]) == [0, 1, 2]
+    for name in "cab":
+        eddy.learn(name, 10, 100, 50)
+    assert eddy.order(["b", "c", "a"]) == [0, 1, 2]
+    assert eddy.order([]) == []
+
+
+def test_what_was_learnt_a_half_life_ago_counts_half() -> None:
+    eddy = Eddy(half_life=100)
+    eddy.learn("a", rows=100, applied=1000, satisfied=0)
+    eddy.learn("a", rows=100, applied=1000, satisfied=1000)
+    account = eddy.account("a")
+    assert account.rows == pytest.approx(150) and account.applied == pytest.approx(1500)
+    assert account.satisfied == pytest.approx(1000) and account.selectivity == pytest.approx(2 / 3)
+    assert account.tickets == pytest.approx(500 / 150)
+
+
+def test_the_order_follows_the_data() -> None:
+    eddy = Eddy(half_life=100)
+    for a, b, first in [(10, 90, "a"), (90, 10, "b"), (10, 90, "a")]:
+        for _ in range(10):
+            eddy.learn("a", 100, 100, a)
+            eddy.learn("b", 100, 100, b)
+        assert ["a", "b"][eddy.order(["a", "b"])[0]] == first
+
+
+def test_an_operator_nobody_told_of_has_a_few_tickets_and_no_selectivity() -> None:
+    eddy = Eddy()
+    account = eddy.account("new")
+    assert 0 < account.tickets < 1e-6 and account.selectivity is None
+    eddy.learn("known", 1, 1, 0)
+    assert eddy.order(["new", "known"]) == [1, 0]
+    assert sum(eddy.shares(["new", "known"])) == pytest.approx(1) and eddy.shares(["new", "other"]) == [0.5, 0.5]
+
+
+def test_a_cost_told_again_moves_by_a_fifth() -> None:
+    eddy = Eddy()
+    for cost, known in [(10.0, 10.0), (20.0, 12.0), (2.0, 10.0)]:
+        eddy.learn_cost("a", cost)
+        assert eddy.account("a").cost == pytest.approx(known)
+
+
+def test_an_operator_that_costs_nothing_measurable_still_has_tickets() -> None:
+    """A clock may tell the same time twice."""
+    eddy = Eddy()
+    eddy.learn("a", 10, 10, 5)
+    eddy.learn("b", 10, 10, 5)
+    eddy.learn_cost("a", 0.0)
+    assert eddy.order(["b", "a"]) == [1, 0]
+
+
+def test_forgotten_operators_begin_anew() -> None:
+    eddy = Eddy()
+    eddy.learn("a", 10, 100, 0)
+    eddy.entered("a", 5)
+    eddy.entered("a", 7)
+    assert eddy.account("a").entered == 12
+    eddy.forget(["a", "never heard of"])
+    assert eddy.account("a").entered == 0 and eddy.account("a").selectivity is None
+
+
+def a_run() -> Run:
+    """Conditions x < 1 AND y < 90: attribute 0 rejects nearly all rows, attribute 1 few."""
+    conditions: list[Condition] = [[[Piece(0, None, 1)], [Piece(1, None, 90)]] for _ in range(50)]
+    terms = as_terms(Kind("nn"), conditions, np.zeros(50, np.bool_))
+    return Run(0, 50, None, grouped_filter(terms), Eddy(half_life=200))
+
+
+def numbers(*columns: np.ndarray) -> list[NumberColumn]:
+    return [NumberColumn(c.astype(np.int64), np.empty(0, np.bool_)) for c in columns]
+
+
+def test_a_run_enters_first_the_attribute_that_rejects_most_rows_and_follows_them() -> None:
+    run, rnd = a_run(), np.random.default_rng(0)
+    total = np.zeros(2, np.int64)
+    for turn in range(8):
+        narrow, wide = rnd.integers(0, 100, (2, 1000))
+        if turn >= 3:  # now x holds for all rows, and y for none
+            narrow, wide = np.zeros(1000, np.int64), np.full(1000, 95)
+        matches = run.search(numbers(narrow, wide), 1000, np.empty(0, np.bool_), "counts")
+        assert matches.counts.tolist() == (50 * ((narrow < 1) & (wide < 90))).tolist()
+        total += matches.entered[0]
+        if turn < 3:
+            assert matches.entered[0].tolist() == [1000, int((narrow < 1).sum())], f"turn {turn}"
+        if turn == 7:
+            assert matches.entered[0].tolist() == [0, 1000]
+    assert [run.eddy.account(a).entered for a in (0, 1)] == total.tolist()
