@@ -73,7 +73,7 @@ class QueryRows:
         """Where queries stand; for an id that is not there, where it would."""
         start, first = self.id_steps.start, self.id_steps.first
         if len(start) == 1:
-            return np.minimum(ids - first[0], len(self.alive))
+            return np.clip(ids - first[0], 0, len(self.alive))
         if not len(start):
             return np.zeros(len(ids), np.int64)
         run = np.maximum(np.searchsorted(first, ids, side="right") - 1, 0)

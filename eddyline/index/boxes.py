@@ -66,6 +66,8 @@ def box_tree(
 def tiles(low: Codes, high: Codes) -> Ints:
     """An order that keeps boxes near each other together: by attributes in the order of how narrow the boxes are."""
     n = low.shape[1]
+    if not n:
+        return np.empty(0, np.int64)
     widths = (high.astype(np.int64) - low).mean(axis=1)
     along = np.argsort(widths, kind="stable")[:TILED_ATTRIBUTES]
     leaves = -(-n // LANES)
@@ -81,7 +83,7 @@ def tiles(low: Codes, high: Codes) -> Ints:
         rank = np.arange(n) - np.repeat(begin[:-1], size)
         slab[order] = np.repeat(np.arange(slabs), size) * cuts + rank * cuts // np.repeat(size, size)
         slabs *= cuts
-    return order if n else np.empty(0, np.int64)
+    return order
 
 
 def _nodes(low: Codes, high: Codes) -> Codes:

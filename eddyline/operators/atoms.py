@@ -54,7 +54,8 @@ def atom(expr: Expr) -> Atom | None:
         op = inner.function
         if columns_of(right):
             left, right, op = right, left, MIRRORED.get(op, op)
-        if not _is_attribute(left) or columns_of(right) or not params_of(right):
+        turned = negated and op in COMPARISONS  # the normal form has none
+        if turned or not _is_attribute(left) or columns_of(right) or not params_of(right):
             return None
         return Atom(op, left, right, negated)  # type: ignore[arg-type]
     if inner.function == "like" and _is_attribute(left) and not columns_of(right):

@@ -43,7 +43,8 @@ class Condition:
 
     def _take_in(self, clause: Clause) -> None:
         atoms = [(expr, atom(expr)) for expr in clause]
-        if any(a is None and not is_constant(expr) for expr, a in atoms):
+        # a function may be defined anew: what it gives is not kept in an index
+        if any(calls_functions(expr) or (a is None and not is_constant(expr)) for expr, a in atoms):
             self.others += 1
             return
         placed = tuple((self._attribute(a.attribute), a) for _, a in atoms if a is not None)

@@ -57,7 +57,7 @@ class Eddy:
 
     def learn_cost(self, operator: Hashable, cost: float) -> None:
         """What a row costs there, told once more: an average that follows."""
-        account = self.account(operator)
+        account, cost = self.account(operator), max(cost, 1e-9)
         account.cost = cost if account.cost == 1.0 else 0.8 * account.cost + 0.2 * cost
 
     def entered(self, operator: Hashable, rows: int) -> None:
