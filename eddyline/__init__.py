@@ -51,7 +51,8 @@ def connect(
     """A new in-process connection, or the one saved at `path`.
 
     `clock` is 'min' (the slowest stream of a query leads; the default) or 'max'. `functions` gives the bodies of
-    Python functions that the saved queries use. `threads` is how many work on a batch: by default one for each processor.
+    Python functions that the saved queries use. `threads` is how many work on a batch: by default, one for each
+    processor.
     """
     from eddyline.local.connection import Connection
 

@@ -35,10 +35,9 @@ class Steps:
     slope: int
 
     def at(self, positions: Ints) -> Ints:
-        if len(self.start) == 1:
-            return self.first[0] + self.slope * (positions - self.start[0])
-        run = np.searchsorted(self.start, positions, side="right") - 1
-        return self.first[run] + self.slope * (positions - self.start[run])
+        run = 0 if len(self.start) == 1 else np.searchsorted(self.start, positions, side="right") - 1
+        found: Ints = self.first[run] + self.slope * (positions - self.start[run])
+        return found
 
     def extended(self, size: int, values: Ints) -> Steps:
         """With the numbers that follow position `size`."""
@@ -72,13 +71,12 @@ class QueryRows:
     def positions(self, ids: Ints) -> Ints:
         """Where queries stand; for an id that is not there, where it would."""
         start, first = self.id_steps.start, self.id_steps.first
-        if len(start) == 1:
-            return np.clip(ids - first[0], 0, len(self.alive))
         if not len(start):
             return np.zeros(len(ids), np.int64)
         run = np.maximum(np.searchsorted(first, ids, side="right") - 1, 0)
         end = np.append(start[1:], len(self.alive))
-        return np.clip(start[run] + ids - first[run], start[run], end[run])
+        found: Ints = np.clip(start[run] + ids - first[run], start[run], end[run])
+        return found
 
     def ids_at(self, positions: Ints) -> Ints:
         return self.id_steps.at(positions)

@@ -2,18 +2,18 @@
 
 For queries that accept many rows. Their conditions are in conjunctive normal form (`Pieces`). *Layer* 0 holds, by
 attribute, what the clauses over that attribute alone accept; the i-th clause over several attributes stands in layer i,
-where it is enough that one attribute accepts (one bit per disjunct, section 3.2.7). A row's set is the intersection over
-the attributes of layer 0, and over the further layers of the union of their attributes' sets.
+where it is enough that one attribute accepts (one bit per disjunct, section 3.2.7). A row's set is the intersection
+over the attributes of layer 0, and over the further layers of the union of their attributes' sets.
 
 Structure: numbers stand in blocks of 4,096, so that the bitmaps of a block, 512 bytes for each attribute and bin, stay
-in the second-level cache while all rows of a batch pass. A bin is a code where an attribute has few, else a run of codes;
-a number whose range ends inside a bin is *possible* there but not *certain*, and its codes are compared.
-Cost of a row: 8 vectors per attribute and block, until no number is left that an attribute still to come could reject:
-the order of attributes counts, and `search` tells how often each was entered.
+in the second-level cache while all rows of a batch pass. A bin is a code where an attribute has few, else a run of
+codes; a number whose range ends inside a bin is *possible* there but not *certain*, and its codes are compared. Cost of
+a row: 8 vectors per attribute and block, until no number is left that an attribute still to come could reject: the
+order of attributes counts, and `search` tells how often each was entered.
 
 In document 1's words (section 3.1 to 3.2.3): the steps of `order` taken so far are the row's *done* bits, the rest its
-*ready* bits; the numbers not in its set are its *queriesCompleted*; and a number's *completionMask* are the attributes it
-has clauses over, kept turned around: `awaiting` has, by step, the numbers whose mask is not yet covered.
+*ready* bits; the numbers not in its set are its *queriesCompleted*; and a number's *completionMask* are the attributes
+it has clauses over, kept turned around: `awaiting` has, by step, the numbers whose mask is not yet covered.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Bitmaps:
     @property
     def attributes(self) -> Ints:
         """Those of layer 0, in the order of their groups: what a search can be ordered by."""
-        return self.group_attribute[self.group_layer == 0]
+        found: Ints = self.group_attribute[self.group_layer == 0]
+        return found
 
 
 def bitmaps(numbers: Numbers32, pieces: Pieces, sizes: Sequence[int], exact: Flags) -> Bitmaps:
@@ -166,8 +167,8 @@ def search(
 ) -> tuple[Ints, Containers | None]:
     """Adds the matches of every row to `counts`, and gives them as sets if `listing`. Unsure matches go to `found`.
 
-    `order` says in which order the groups of layer 0 are entered. Also returns, by group of layer 0, how many (row, block)
-    entered it.
+    `order` says in which order the groups of layer 0 are entered. Also returns, by group of layer 0, how many
+    (row, block) entered it.
     """
     rows = codes.shape[1]
     entered = np.zeros(len(order), np.int64)

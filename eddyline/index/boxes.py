@@ -2,10 +2,10 @@
 
 Structure: the boxes are laid in tiles (sorted by their middles along one attribute, cut into slabs, each slab sorted
 along the next attribute, …), 32 to a leaf. A node holds, per attribute, the low ends and the widths of the hulls of its
-32 children, one cache line each; level 0 are the leaves, the last level is one node.
-Invariant: a box lies within the hull of every node above it. Places beyond the last box hold low end 65,535, which no
-value has. Cost of a row: one test of 2 · attributes cache lines per node whose hull holds it; a leaf visited for nothing
-is rare when boxes are small. 4 bytes per attribute and box, a thirty-second more for the nodes, and 4 for its number.
+32 children, one cache line each; level 0 are the leaves, the last level is one node. Invariant: a box lies within the
+hull of every node above it. Places beyond the last box hold low end 65,535, which no value has. Cost of a row: one test
+of 2 · attributes cache lines per node whose hull holds it; a leaf visited for nothing is rare when boxes are small. 4
+bytes per attribute and box, a thirty-second more for the nodes, and 4 for its number.
 
 Where codes are not exact, a row at the first or last code of a range may be outside: that match is *unsure*.
 """
@@ -132,7 +132,7 @@ class Found:
 def search(tree: BoxTree, codes: Codes, alive: Flags, counts: Ints, found: Found, *, list_all: bool) -> None:
     """Adds the matches of every row of a batch to `counts`, and those that are unsure to `found`.
 
-    `alive`: which numbers still count; empty if all do. With `list_all` every match goes to `found`, and none is counted.
+    `alive`: which numbers still count; empty if all do. With `list_all` all matches go to `found`, and none is counted.
     """
     row = 0
     while True:

@@ -176,7 +176,11 @@ def text_bytes(values: pa.Array) -> tuple[Bytes, Ints]:
     """The bytes of texts end to end, and where each begins and ends, NULL as the empty text; a copy."""
     whole = pa.concat_arrays([values.cast(pa.large_binary()).fill_null(b"")])
     _, offsets, data = whole.buffers()
-    ends = np.array(np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8)) if len(whole) else np.zeros(1, np.int64)
+    ends = (
+        np.array(np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8))
+        if len(whole)
+        else np.zeros(1, np.int64)
+    )
     text = np.array(np.frombuffer(data, np.uint8)[: ends[-1]]) if data is not None else np.zeros(0, np.uint8)
     return text, ends
 

@@ -29,6 +29,7 @@ from eddyline.index.bitmaps import Bitmaps, Pieces, bitmaps
 from eddyline.index.boxes import BoxTree, Found, box_tree
 from eddyline.index.domains import NULL, Domain, ValueColumn, numbers_domain, texts_domain
 from eddyline.index.sets import Containers, merged
+from eddyline.index.vectors import LANES
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -68,7 +69,8 @@ class Ranges:
 @dataclass(frozen=True)
 class Terms:
     """Conditions 0 … size - 1, by attribute: clauses of a single piece, each with its own owners, and the pieces of
-    clauses that have several. Also how many clauses a condition must satisfy, and which have a part that is no range."""
+    clauses that have several. Also how many clauses a condition must satisfy, and which have
+    a part that is no range."""
 
     size: int
     single: tuple[tuple[Ranges, ...], ...]
@@ -130,7 +132,7 @@ def search(
 ) -> Matches:
     """What the rows of a batch satisfy, among the conditions that are `alive` (all, if that is empty).
 
-    `route` says for bitmaps and the codes of a batch in which order attributes are entered. `what` is "counts" or "lists".
+    `route` says for bitmaps and codes in which order attributes are entered. `what` is "counts" or "lists".
     """
     codes = np.empty((len(filter_.domains), rows), np.uint16)
     for domain, column, found in zip(filter_.domains, columns, codes, strict=True):
@@ -144,8 +146,8 @@ def search(
         entered, sets = dense.search(maps, codes, alive, route(maps, codes), counts, matches.pairs, listing=listing)
         matches.entered.append(entered)
         if sets is not None and partial:  # what is left of these conditions has to be evaluated
-            found = merged(rows, [sets])
-            matches.pairs.add(np.repeat(np.arange(rows), found.counts), ~found.members)
+            listed = merged(rows, [sets])
+            matches.pairs.add(np.repeat(np.arange(rows), listed.counts), ~listed.members)
         elif sets is not None:
             matches.sets.append(sets)
     return matches
@@ -205,7 +207,9 @@ def _coded(terms: Terms, domains: Sequence[Domain]) -> _Coded:
             if not domain.exact:
                 sharp[a, ranges.owner] &= ranges.no_start | ranges.null | (first != domain.last_codes(ranges.start))
                 sharp[a, ranges.owner] &= ranges.no_stop | ranges.null | (last != domain.first_codes(ranges.stop))
-    choices = _layered([_choice_pieces(r, d, a) for a, (r, d) in enumerate(zip(terms.choices, domains, strict=True)) if r])
+    choices = _layered(
+        [_choice_pieces(r, d, a) for a, (r, d) in enumerate(zip(terms.choices, domains, strict=True)) if r]
+    )
     if len(choices):
         np.add.at(met, choices.owner[_changing(choices.owner, choices.clause)], 1)
     standing = (met == terms.required) & (low <= high).all(axis=0)
@@ -253,8 +257,8 @@ def _changing(*columns: npt.NDArray[Any]) -> Flags:
 def _pieces(coded: _Coded, numbers: Ints, sizes: Ints) -> Pieces:
     """The conditions of some numbers as pieces, numbered anew; their boxes come as one clause per attribute."""
     low, high = coded.low[:, numbers], coded.high[:, numbers]
-    attribute, owner = np.nonzero((low > NULL) | (high < sizes[:, None] - 1))
-    attribute, owner = attribute.astype(np.int32), owner.astype(np.int32)
+    restricted = np.nonzero((low > NULL) | (high < sizes[:, None] - 1))
+    attribute, owner = (x.astype(np.int32) for x in restricted)
     nothing = np.zeros(len(owner), np.int32)
     own = Pieces(owner, nothing, attribute, attribute, low[attribute, owner], high[attribute, owner])
     place = np.full(coded.low.shape[1], -1, np.int32)
@@ -288,7 +292,9 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
     for k in by_size[:MOST_TREES]:
         mine = order[begin[k] : begin[k + 1]]
         affordable = per_condition <= BYTES_PER_CONDITION or int(coded.standing.sum()) <= FEW
-        if affordable and _tree_cost(low[:, mine], high[:, mine], sizes) > len(mine) / dense.BLOCK * BLOCK_STEP * len(sizes):
+        if affordable and _tree_cost(low[:, mine], high[:, mine], sizes) > len(mine) / dense.BLOCK * BLOCK_STEP * len(
+            sizes
+        ):
             continue
         if count[k] >= SMALLEST_TREE:
             groups.append(mine)
@@ -300,7 +306,7 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
         mine = mine[in_trees[owner[mine]]]
         if len(mine):
             sure = not unsure[mine[0]]
-            sharp = coded.sharp[:, owner[mine]].all(axis=1)
+            sharp = np.asarray(coded.sharp[:, owner[mine]].all(axis=1))
             trees.append(
                 _tree(low[:, mine], high[:, mine], restricted[:, mine], sharp, exact, owner[mine], unsure=not sure)
             )
@@ -324,13 +330,13 @@ def _bytes_in_maps(sizes: Ints, exact: Flags) -> float:
 
 
 def _tree_cost(low: Codes, high: Codes, sizes: Ints) -> float:
-    """What a row costs in a tree of these boxes, if values are spread over the codes evenly: nodes visited, and matches."""
+    """What a row costs in a tree of these boxes, for nodes visited and matches, if values are spread over all codes."""
     share = ((high.astype(np.int64) - low + 1) / sizes[:, None]).mean(axis=1)
-    leaves = max(1.0, low.shape[1] / sparse.LANES)
+    leaves = max(1.0, float(low.shape[1] / LANES))
     tiled = np.sort(share)[: sparse.TILED_ATTRIBUTES]
     side = leaves ** (-1 / max(1, len(tiled)))
-    visited = leaves * float(np.prod(np.minimum(1.0, side + tiled)))
-    return NODE * (1 + 1.3 * visited) + MATCH * low.shape[1] * float(np.prod(share))
+    visited: float = leaves * float(np.prod(np.minimum(1.0, side + tiled)))
+    return NODE * (1 + 1.3 * visited) + MATCH * float(low.shape[1] * np.prod(share))
 
 
 def _tree(

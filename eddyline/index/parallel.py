@@ -1,4 +1,4 @@
-"""Portions of a batch, worked on by several threads at once. Kernels let go of the interpreter's lock; the rest is short."""
+"""Portions of a batch, worked on by several threads at once: kernels let go of the interpreter's lock."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Containers:
     numbers: Numbers32  # which number each bit stands for, ascending
 
     def __len__(self) -> int:
-        return self.kind.shape[1]
+        return int(self.kind.shape[1])
 
     @property
     def counts(self) -> Ints:
@@ -215,7 +215,7 @@ def _tally(kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves,
 def put(
     r: Words, block: int, row: int, kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, end: int
 ) -> int:
-    """Writes the set of 64 words in `r` as the container of a block and row at word `end`; returns where the next goes."""
+    """Writes the set in `r` as the container of a block and row, from word `end` on; returns where the next goes."""
     count = members(r, 0)
     size[block, row] = count
     start[block, row] = end

@@ -255,9 +255,7 @@ class Connection:
         steps = {n: r.step(self.clock_of(r), r.family.queries.rows(), {stream: batch}) for n, r in small.items()}
         return self.pools[stream].prepare(batch, matchers, steps)
 
-    def _step(
-        self, running: RunningFamily, streams: Mapping[str, Delta], pooled: PoolMatching | None = None
-    ) -> Part:
+    def _step(self, running: RunningFamily, streams: Mapping[str, Delta], pooled: PoolMatching | None = None) -> Part:
         self._settle(running)
         queries = running.family.queries.rows()
         mine = pooled.of(running.family.number) if pooled and running.family.number in pooled.steps else None

@@ -1,8 +1,8 @@
 """Filters answered when somebody asks: how many, whom, or which rows are different amounts of work.
 
-A family that only selects and projects keeps nothing, so what a batch does to its answers can be found out later, against
-the queries as they were when it arrived (`Matching`). Whatever is asked first decides what is computed; it is counted
-before the family takes its next batch at the latest.
+A family that only selects and projects keeps nothing, so what a batch does to its answers can be found out later,
+against the queries as they were when it arrived (`Matching`). Whatever is asked first decides what is computed; it is
+counted before the family takes its next batch at the latest.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ class FilterChain:
 class Deferred:
     """The changes of one batch, made when asked for."""
 
-    def __init__(
-        self, chain: FilterChain, step: Step, arrived: Delta, matching: Matching | FamilyMatching
-    ) -> None:
+    def __init__(self, chain: FilterChain, step: Step, arrived: Delta, matching: Matching | FamilyMatching) -> None:
         self._chain = chain
         self._step = step
         self._matching = matching

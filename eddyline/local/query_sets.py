@@ -1,4 +1,4 @@
-"""Whose answers each arriving row changed, as sets: lists, runs and bitmaps, whichever is smallest (`index/sets.py`)."""
+"""Whose answers each arriving row changed: lists, runs and bitmaps, whichever is smallest (`index/sets.py`)."""
 
 from __future__ import annotations
 

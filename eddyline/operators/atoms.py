@@ -189,7 +189,7 @@ def _like(patterns: pa.Array, which: Ints, partial: Flags, *, negated: bool) -> 
 def leading(pattern: str) -> tuple[str, Literal["whole", "prefix", "partly"]]:
     """The text before the first wildcard of a pattern, and whether it is all, all but a final %, or only a part."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
-    literal = []
+    literal: list[str] = []
     for i, part in enumerate(parts):
         if part in ("%", "_"):
             rest = parts[i:]

@@ -89,7 +89,7 @@ class Cluster(Operator):
     def _class_of(self, step: Step, position: Ints, since: int, classes: QueryTable) -> Ints:
         """The class of each query, among those that began at the same moment."""
         chosen = step.queries.params_at(set(self.used), position)
-        columns = [chosen[i] for i in self.used]
+        columns: list[pa.Array] = [chosen[i] for i in self.used]
         if since not in self._known or self.shows_itself:
             coder = ColumnCoder([c.type for c in columns])
             self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +95,7 @@ def _as_expr(clause: Clause) -> Expr:
 
 def _ranges(piece: Piece, clause: int, anyway: Flags) -> Ranges:
     """A piece without the queries for which its clause holds anyway."""
-    columns = [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
+    columns: list[Any] = [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
     if anyway.any():
         kept = np.nonzero(~anyway[piece.which])[0]
         columns = [c.take(pa.array(kept)) if isinstance(c, pa.Array) else c[kept] for c in columns]

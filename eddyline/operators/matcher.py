@@ -1,8 +1,8 @@
 """Matching: an arriving batch is a query over the table of queries.
 
 Changes common to a family are joined with its query table under the conditions that hold parameters, giving changes
-that belong to single queries. Grouped filters (`query_index.py`) find the pairs; those they are not sure of, and what no
-index can answer, are decided by evaluating the condition, clause by clause, in the eddy's order.
+that belong to single queries. Grouped filters (`query_index.py`) find the pairs; those they are not sure of, and what
+no index can answer, are decided by evaluating the condition, clause by clause, in the eddy's order.
 """
 
 from __future__ import annotations

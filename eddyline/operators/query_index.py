@@ -50,7 +50,9 @@ class RoutedFilter:
         """The order for some rows, learnt from a few of them."""
         some = codes[:, :: max(1, codes.shape[1] // SAMPLE)]
         attributes = maps.attributes.tolist()
-        for a, predicates, accepted in zip(attributes, maps.predicates.tolist(), maps.accepted(some).tolist(), strict=True):
+        for a, predicates, accepted in zip(
+            attributes, maps.predicates.tolist(), maps.accepted(some).tolist(), strict=True
+        ):
             self.eddy.learn(a, some.shape[1], predicates * some.shape[1], accepted)
         return np.array(self.eddy.order(attributes), np.int64)
 
@@ -89,7 +91,7 @@ class QueryIndex:
             return (self._run(queries, 0, len(queries), functions),)  # some queries only, this once
         if queries.cleared != self._cleared:  # positions have moved
             self._runs, self._cleared = (), queries.cleared
-        runs = [r for r in self._runs]
+        runs = list(self._runs)
         size = len(queries)
         start = runs[-1].stop if runs else 0
         while runs and start < size and len(runs[-1]) < GROWTH * (size - start):

@@ -55,7 +55,9 @@ class RowsWindow(Operator):
         keys = np.column_stack([sizes, queries.since_at(live)])
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
         which = which.ravel()
-        return [(int(n), int(since), queries.ids_at(live[which == i])) for i, (n, since) in enumerate(distinct) if n > 0]
+        return [
+            (int(n), int(since), queries.ids_at(live[which == i])) for i, (n, since) in enumerate(distinct) if n > 0
+        ]
 
     def _by_window(self, step: Step, shown: int, upto: int) -> list[Delta]:
         """What enters and leaves each window while the tuples shown:upto enter."""

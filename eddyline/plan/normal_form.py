@@ -1,5 +1,5 @@
-"""Conjunctive normal form (document 1, section 3.2.7): a condition as clauses that must all hold, each a list of atoms of
-which one must.
+"""Conjunctive normal form (document 1, section 3.2.7): clauses that must all hold, each a list of atoms of which one
+must.
 
 NOT is pushed down to the atoms, where it turns comparisons around; IN becomes alternatives, NOT IN a clause for every
 item. What matters is where a condition is *true*: NULL counts as false, at every atom alike, so the rewriting is exact.
