@@ -12,6 +12,7 @@ from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.families.family import Family
 from eddyline.local.changes import times
+from eddyline.operators.describe import describe_filters
 from eddyline.plan import explain as plan_text
 from eddyline.sql.bound import Field
 from eddyline.state.delta import MIN
@@ -140,7 +141,22 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         lines.append(f"clock: {clock}  changes: {running.changes}  rows of state: {running.state_rows()}")
         for o in running.root.walk():
             lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
+            lines += [f"    {line}" for line in o.details()]
+        lines += [f"  {line}" for line in _pool(db, family.number)]
     return "\n".join(lines)
+
+
+def _pool(db: Connection, family: int) -> list[str]:
+    """What a family shares with the other small ones of its stream."""
+    for stream, pool in db.pools.items():
+        members = {s.family for r in pool.runs for s in r.stretches}
+        if family in members:
+            lines = [f"in the pool of {stream}: {sum(len(r) for r in pool.runs)} queries of {len(members)} families"]
+            for run in pool.runs:
+                attributes = [pool.attributes[a] for a in run.attributes]
+                lines += [f"  {line}" for line in describe_filters([run.routed], attributes)]
+            return lines
+    return []
 
 
 def _find(db: Connection, name: str) -> tuple[Family, list[Any]]:

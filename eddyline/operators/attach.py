@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eddyline.operators.base import Operator, Step
+from eddyline.operators.describe import describe_index
 from eddyline.operators.matcher import Matcher
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
@@ -16,6 +17,9 @@ class Attach(Operator):
         self.types = child.types
         self.attached = True
         self.matcher = Matcher(condition, child.pending, child.types)
+
+    def details(self) -> list[str]:
+        return describe_index(self.matcher.index)
 
     def pull(self, step: Step) -> Delta:
         return self.matcher.match(step, self.children[0].pull(step))

@@ -69,6 +69,10 @@ class Operator:
         """A remark for EXPLAIN ANALYZE."""
         return "by query" if self.attached else "common"
 
+    def details(self) -> list[str]:
+        """Further lines for EXPLAIN ANALYZE."""
+        return []
+
     def size(self) -> int:
         """How many rows of state it holds."""
         return 0

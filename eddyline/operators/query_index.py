@@ -109,6 +109,11 @@ class QueryIndex:
         found = grouped_filter(self.condition.terms(queries, live, functions))
         return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), RoutedFilter(found))
 
+    @property
+    def known_runs(self) -> tuple[Run, ...]:
+        """The runs made so far."""
+        return self._runs
+
     # the clauses that are evaluated
 
     def check_order(self) -> list[int]:

@@ -1,0 +1,72 @@
+"""What EXPLAIN ANALYZE says of filters: how conditions are indexed, and the order in force with its tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eddyline.index.grouped_filter import GroupedFilter
+from eddyline.operators.query_index import QueryIndex, RoutedFilter
+from eddyline.plan.expressions import text
+from eddyline.routing.eddy import Account, Eddy
+from eddyline.sql.bound import Expr
+
+MOST_TREES_NAMED = 3
+
+
+def describe_index(index: QueryIndex) -> list[str]:
+    """Lines about a family's own index."""
+    runs = [r.routed for r in index.known_runs]
+    lines = [f"conditions by length of run: {', '.join(str(len(r)) for r in index.known_runs)}"] if runs else []
+    lines += describe_filters(runs, index.condition.attributes)
+    checks = [f"{text(index.condition.checks[i])} ({_check(index.eddy.account(i))})" for i in index.check_order()]
+    if any(index.eddy.account(i).entered for i in range(len(checks))):
+        lines.append("evaluated for what is left: " + ", ".join(checks))
+    return lines
+
+
+def describe_filters(filters: Sequence[RoutedFilter], attributes: Sequence[Expr]) -> list[str]:
+    lines = []
+    for routed in filters:
+        lines += _trees(routed.filter, attributes)
+        for maps in routed.filter.maps:
+            blocks = "1 block" if maps.blocks == 1 else f"{maps.blocks} blocks"
+            lines.append(f"bitmaps: {len(maps.numbers)} conditions in {blocks}")
+            own = maps.attributes.tolist()
+            predicates = dict(zip(own, maps.predicates.tolist(), strict=True))
+            order = [own[i] for i in routed.eddy.order(own)]
+            for line in _order(routed.eddy, order, predicates, attributes):
+                lines.append("  " + line)
+    return lines
+
+
+def _trees(found: GroupedFilter, attributes: Sequence[Expr]) -> list[str]:
+    trees = sorted(found.trees, key=lambda x: -len(x.owners))
+    lines = []
+    for tree in trees[:MOST_TREES_NAMED]:
+        over = ", ".join(text(attributes[a]) for a in tree.attributes.tolist())
+        lines.append(f"box tree over {over}: {len(tree.owners)} boxes in {len(tree.levels)} levels")
+    more = trees[MOST_TREES_NAMED:]
+    if more:
+        lines.append(f"{len(more)} more box trees: {sum(len(x.owners) for x in more)} boxes")
+    return lines
+
+
+def _order(eddy: Eddy, order: Sequence[int], predicates: dict[int, int], attributes: Sequence[Expr]) -> list[str]:
+    """The attributes in the order in which rows visit them."""
+    lines = []
+    first = max((eddy.account(a).entered for a in order), default=0)
+    for a, share in zip(order, eddy.shares(order), strict=True):
+        account = eddy.account(a)
+        selectivity = "not known" if account.selectivity is None else f"{account.selectivity:.3f}"
+        visits = f"{account.entered / first:.1%} of rows" if first else "no row yet"
+        lines.append(
+            f"{text(attributes[a])}: {share:.1%} of tickets, {predicates[a]} predicates, selectivity {selectivity}, "
+            f"visited by {visits}"
+        )
+    return lines
+
+
+def _check(account: Account) -> str:
+    if not account.entered:
+        return "not yet"
+    return f"{account.entered} pairs, selectivity {account.selectivity:.3f}, {account.cost * 1e6:.2f} µs a pair"
