@@ -11,7 +11,8 @@ flowing side is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,11 +24,13 @@ from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.describe import describe_index
 from eddyline.operators.evaluate import Functions, evaluate, holds
+from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
-from eddyline.state.delta import Delta, Ints, concat
+from eddyline.state.delta import Delta, Ints, concat, micros
 from eddyline.state.stem import NO_KEY, Stem
 
 PAIRS_AT_ONCE = 1 << 20
@@ -103,6 +106,7 @@ class Join(Operator):
         self.attached = some_attached or with_params is not None
         self.pending = () if self.attached else windows
         self.matcher = Matcher(with_params, windows, self.types)
+        self.filters = [self._first_filter(i, [p for p in parts if params_of(p)]) for i in range(len(children))]
         self.keys: list[list[StemKey]] = [[] for _ in children]
         self.orders = [self._order(i) for i in range(len(children))]
         self.stems = self._new_stems()
@@ -134,6 +138,15 @@ class Join(Operator):
             alone = None
             steps.append(ProbeStep(best, self._key(best, own, with_query), tuple(e for e, _, _ in pairs), conditions))
         return steps
+
+    def _first_filter(self, i: int, with_params: list[Expr]) -> FirstFilter | None:
+        """The conditions with parameters that the tuples of an input can meet before they are joined."""
+        child = self.children[i]
+        own = [p for p in with_params if self._inputs_of(p) == {i}]
+        if not own or any(c.attached for c in self.children) or child.takes_back or not child.reads_streams:
+            return None
+        moved = [move_columns(p, partial(_less, int(self.starts[i]))) for p in own]
+        return FirstFilter(moved, self.matcher, child.types, nothing_else=len(own) == len(with_params))
 
     def _inputs_of(self, expr: Expr) -> set[int]:
         return {int(np.searchsorted(self.starts, c, side="right")) - 1 for c in columns_of(expr)}
@@ -186,12 +199,46 @@ class Join(Operator):
                 continue
             delta = delta.spread()
             if i != self.frozen_table:
-                columns: list[pa.Array | None] = [None] * len(self.types)
-                columns[self.starts[i] : self.starts[i + 1]] = delta.columns
-                parts += self._probe(step, replace(delta, columns=tuple(columns)), self.orders[i])
+                delta, found = self._joined(step, i, delta)
+                parts += found
             if self.frozen_table is None or i == self.frozen_table:
                 self._build(i, delta, step)
         return concat(parts, self.types, attached=self.attached)
+
+    def _joined(self, step: Step, i: int, delta: Delta) -> tuple[Delta, list[Delta]]:
+        """The tuples of an input that are worth keeping, and the results they have now."""
+        first = self.filters[i]
+        if first is None or step.kind == "replay":
+            return delta, list(self._finished(step, self._partners(step, i, delta)))
+        if first.first() == "stem":
+            first.judge(step, delta)
+            begun = time.perf_counter()
+            together = list(self._partners(step, i, delta))
+            first.probed(len(delta), sum(len(j) for j in together), time.perf_counter() - begun)
+            return delta, list(self._finished(step, together))
+        wanted = first.wanted(step, delta)
+        delta = wanted.tuples
+        found: list[Delta] = []
+        begun, partners = time.perf_counter(), 0
+        for joined, origin in self._traced(step, i, delta):
+            partners += len(joined)
+            found += first.attach(step, joined, origin, wanted) if first.carries else self._finished(step, [joined])
+        first.probed(len(delta), partners, time.perf_counter() - begun)
+        return delta, found
+
+    def _partners(self, step: Step, i: int, delta: Delta) -> Iterator[Delta]:
+        """The tuples of an input joined with all they find."""
+        columns: list[pa.Array | None] = [None] * len(self.types)
+        columns[self.starts[i] : self.starts[i + 1]] = delta.columns
+        return self._probe(step, replace(delta, columns=tuple(columns)), self.orders[i])
+
+    def _traced(self, step: Step, i: int, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
+        """As `_partners`, with the number of the tuple that each joined row came from, carried along as a column."""
+        numbered = replace(delta, columns=(*delta.columns, pa.array(np.arange(len(delta)))))
+        columns: list[pa.Array | None] = [None] * len(self.types)
+        columns[self.starts[i] : self.starts[i + 1]] = numbered.columns[:-1]
+        for joined in self._probe(step, replace(numbered, columns=(*columns, numbered.columns[-1])), self.orders[i]):
+            yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
 
     def _build(self, i: int, delta: Delta, step: Step) -> None:
         stem = self.stems[i]
@@ -202,7 +249,7 @@ class Join(Operator):
 
     def _probe(self, step: Step, partial: Delta, order: Sequence[ProbeStep]) -> Iterator[Delta]:
         if not order:
-            yield self._finish(step, partial)
+            yield partial
             return
         probe, rest = order[0], order[1:]
         key = self.keys[probe.input][probe.key]
@@ -252,10 +299,17 @@ class Join(Operator):
                 joined = _spread_some(joined.take(true))
         return joined
 
-    def _finish(self, step: Step, joined: Delta) -> Delta:
-        if joined.query is not None:
-            return self.matcher.filter(step, joined)
-        return self.matcher.match(step, joined) if self.attached else joined
+    def _finished(self, step: Step, found: Iterable[Delta]) -> Iterator[Delta]:
+        """Joined rows as changes of queries, where there are conditions with parameters."""
+        for joined in found:
+            if joined.query is not None:
+                yield self.matcher.filter(step, joined)
+            else:
+                yield self.matcher.match(step, joined) if self.attached else joined
+
+    def details(self) -> list[str]:
+        lines = [line for i, f in enumerate(self.filters) if f is not None for line in f.details(f"input {i + 1}")]
+        return lines + describe_index(self.matcher.index)
 
     # state
 

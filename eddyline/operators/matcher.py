@@ -118,12 +118,21 @@ class Matching:
 
     def count(self) -> int:
         """How many pairs (change, query) there are."""
-        if not self._all_seen:
-            return len(self.pairs(self.sets())[0])
-        return sum(self._in_portions(self._count))
+        return int(self.counts().sum())
 
-    def _count(self, start: int, found: Sequence[tuple[Run, Matches]]) -> int:
-        return sum(int(m.counts.sum()) + len(self._decided(run, start, m)[0]) for run, m in found)
+    def counts(self) -> Ints:
+        """How many queries each change belongs to."""
+        none = np.empty(0, np.int64)
+        if not self._all_seen:
+            return np.concatenate([none, *(p.counts for p in self.sets())])
+        return np.concatenate([none, *self._in_portions(self._counts)])
+
+    def _counts(self, start: int, found: Sequence[tuple[Run, Matches]]) -> Ints:
+        total = sum((m.counts for _, m in found), np.zeros(len(found[0][1].counts) if found else 0, np.int64))
+        for run, matches in found:
+            change, _ = self._decided(run, start, matches)
+            total += np.bincount(change - start, minlength=len(total))
+        return total
 
     def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
         """All pairs (change, query position), in that order: it must not tell how the queries are indexed."""

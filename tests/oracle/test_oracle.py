@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from eddyline.families import names
 from eddyline.index import ranges, upkeep
-from eddyline.operators import join, matcher
+from eddyline.operators import first_filter, join, matcher
 from tests.oracle import queries
 from tests.oracle.scenario import check, scenario
 
@@ -73,6 +73,14 @@ def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_upkeep_changes_no_answer(kind: str, tidy: None) -> None:
     for seed in range(60 if NIGHTLY else 5):
         play(kind, 1_000_000 + seed)
+
+
+@pytest.mark.parametrize("kind", ["join", "mixed", "families"])
+def test_tuples_may_visit_filters_and_modules_in_any_order(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rnd = Random(f"routes {kind}")
+    monkeypatch.setattr(first_filter.FirstFilter, "first", lambda self: rnd.choice(["filter", "stem"]))
+    for seed in range(120 if NIGHTLY else 15):
+        play(kind, 2_000_000 + seed)
 
 
 @pytest.mark.parametrize("kind", ["filter", "join", "group by", "count window"])

@@ -1,0 +1,121 @@
+"""Filter before probing: the eddy's choice between a grouped filter and the SteMs of a join (document 1, section 5).
+
+Conditions with parameters over one input alone can be checked on its tuples before they look for partners. Tuples that
+no query wants go no further and are not kept, for queries that come later see later tuples only. Where these are all
+the conditions with parameters, the tuples carry their queries with them (their lineage) into the joined rows; otherwise
+the joined rows are matched anew with all conditions.
+
+Both ways give the same rows. Which one is taken is decided batch by batch by tickets: the filter earns what it rejects,
+a SteM what finds no partner, and loses where there are several; both are weighed against their measured cost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.index.ranges import portions, spread
+from eddyline.index.sets import Lists
+from eddyline.operators.base import Step
+from eddyline.operators.describe import describe_index
+from eddyline.operators.matcher import Matcher, Portion
+from eddyline.plan.expressions import all_of
+from eddyline.routing.eddy import Eddy
+from eddyline.sql.bound import Expr
+from eddyline.state.delta import Delta, Ints
+
+SAMPLE = 64  # tuples from which the filter is judged while it does not come first
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Tuples that some query wants, and by tuple the positions of those queries, if they are known already."""
+
+    tuples: Delta
+    lineage: Lists | None
+
+
+class FirstFilter:
+    """The conditions over one input, as the first thing its tuples meet."""
+
+    def __init__(
+        self, own: Sequence[Expr], whole: Matcher, types: Sequence[pa.DataType], *, nothing_else: bool
+    ) -> None:
+        """`own` are over the input's own columns; `whole` knows all conditions over the joined rows.
+
+        `nothing_else`: whether these are all the conditions with parameters."""
+        self.matcher = Matcher(all_of(own), (), types)
+        self.whole = whole
+        self.carries = nothing_else
+        self.eddy = Eddy()
+
+    def first(self) -> str:
+        """What tuples visit first: "filter" or "stem"."""
+        return ("filter", "stem")[self.eddy.order(["filter", "stem"])[0]]
+
+    def wanted(self, step: Step, delta: Delta) -> Wanted:
+        """The tuples that some query wants."""
+        begun = time.perf_counter()
+        matching = self.matcher.prepare(step, delta)
+        # functions are called once; ranges are cheaper counted, and listed only for tuples that find a partner
+        lineage = _joined(matching.sets()) if self.carries and self.matcher.condition.calls_functions else None
+        kept = np.nonzero(matching.counts() if lineage is None else lineage.counts)[0]
+        self._learn("filter", len(delta), len(kept), time.perf_counter() - begun)
+        if lineage is not None:
+            lineage = Lists(np.append(lineage.starts[kept], lineage.starts[-1:]), lineage.members)
+        return Wanted(delta.take(kept).spread(), lineage)
+
+    def judge(self, step: Step, delta: Delta) -> None:
+        """Learns what the filter would do, from a few tuples."""
+        some = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE)))
+        begun = time.perf_counter()
+        counts = self.matcher.prepare(step, some).counts()
+        self._learn("filter", len(some), int(np.count_nonzero(counts)), time.perf_counter() - begun)
+
+    def probed(self, tuples: int, partners: int, seconds: float) -> None:
+        self._learn("stem", tuples, partners, seconds)
+
+    def _learn(self, operator: str, rows: int, left: int, seconds: float) -> None:
+        if rows:
+            self.eddy.learn(operator, rows, rows, left)
+            self.eddy.learn_cost(operator, seconds / rows)
+            self.eddy.entered(operator, rows)
+
+    def attach(self, step: Step, joined: Delta, origin: Ints, wanted: Wanted) -> Iterator[Delta]:
+        """Joined rows as changes of the queries that their tuples belong to; row i came from tuple origin[i]."""
+        lineage, place_of = wanted.lineage, origin
+        if lineage is None:
+            tuples, place_of = np.unique(origin, return_inverse=True)
+            lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
+        low, high = lineage.starts[place_of], lineage.starts[place_of + 1]
+        for start, stop in portions(high - low):
+            row, place = spread(low[start:stop], high[start:stop])
+            row, position = row + start, lineage.members[place].astype(np.int64)
+            seen = step.queries.alive[position] & (joined.first[row] >= step.queries.since_at(position))
+            yield self.whole.attached(step, joined, row[seen], position[seen])
+
+    def details(self, name: str) -> list[str]:
+        """What EXPLAIN ANALYZE says of it."""
+        known = [o for o in ("filter", "stem") if self.eddy.account(o).entered]
+        if not known:
+            return []
+        shares = dict(zip(("filter", "stem"), self.eddy.shares(["filter", "stem"]), strict=True))
+        told = []
+        for o in known:
+            account = self.eddy.account(o)
+            left = "pass" if o == "filter" else "partners a tuple"
+            measured = f"{account.selectivity or 0:.3f} {left}, {account.cost * 1e6:.2f} µs a tuple"
+            told.append(f"{o}: {shares[o]:.1%} of tickets, {measured}")
+        lines = [f"{name} visits its {self.first()} first ({'; '.join(told)})"]
+        return lines + [f"  {line}" for line in describe_index(self.matcher.index)]
+
+
+def _joined(sets: Sequence[Portion]) -> Lists:
+    found = [p.listed() for p in sets]
+    counts = np.concatenate([np.zeros(1, np.int64), *(f.counts for f in found)])
+    members = np.concatenate([np.empty(0, np.int32), *(f.members for f in found)])
+    return Lists(np.cumsum(counts), members)
