@@ -1,4 +1,4 @@
-"""The memory of Spark's processes, by /proc."""
+"""The memory of processes, by /proc."""
 
 from __future__ import annotations
 
@@ -38,3 +38,8 @@ def own_jvm() -> int:
         if name.startswith("java") and rest.split()[1] == own:
             return int(process.name)
     raise RuntimeError("there is no JVM")
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(_rss(os.getpid()) * 1024 * 1024)

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.families.columns import Chunks, gathered, joined, with_chunk
 from eddyline.index.upkeep import worth_clearing
 from eddyline.sql.bound import Field
 
 Ints = npt.NDArray[np.int64]
-Chunks = tuple[pa.Array, ...]
 GROWTH = 4
 
 
@@ -97,12 +97,12 @@ class QueryRows:
     @property
     def names(self) -> pa.Array:
         """Of all rows; in one piece, which may mean a copy."""
-        return _joined(self.name_chunks, pa.string())
+        return joined(self.name_chunks, pa.string())
 
     @property
     def params(self) -> list[pa.Array]:
         """All parameters of all rows, as `names`."""
-        return [_joined(c, c[0].type) for c in self.columns]
+        return [joined(c, c[0].type) for c in self.columns]
 
     def params_at(self, used: set[int], positions: Ints) -> list[pa.Array | None]:
         """The parameters an expression needs, for queries at these positions."""
@@ -126,26 +126,6 @@ class QueryRows:
         alive[self.positions(ids)] = True
         alive &= self.alive
         return QueryRows(self.columns, self.name_chunks, self.id_steps, self.since_steps, alive, -1, self.cleared)
-
-
-def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
-    """The values at some positions of a column in chunks."""
-    if len(chunks) == 1:
-        return chunks[0].take(pa.array(positions))
-    ends = np.cumsum([len(c) for c in chunks])
-    chunk = np.searchsorted(ends, positions, side="right")
-    if not len(positions) or (chunk == chunk[0]).all():
-        here = int(chunk[0]) if len(positions) else 0
-        return chunks[here].take(pa.array(positions - (ends[here] - len(chunks[here]))))
-    order = np.argsort(chunk, kind="stable")
-    bounds = np.searchsorted(chunk[order], np.arange(len(chunks) + 1))
-    parts = []
-    for i, c in enumerate(chunks):
-        mine = order[bounds[i] : bounds[i + 1]]
-        parts.append(c.take(pa.array(positions[mine] - (ends[i] - len(c)))))
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return pa.concat_arrays(parts).take(pa.array(back))
 
 
 class QueryTable:
@@ -246,8 +226,8 @@ class QueryTable:
         n = len(ids)
         if not n:
             return
-        self._columns = [_with_chunk(c, p) for c, p in zip(self._columns, params, strict=True)]
-        self._names = _with_chunk(self._names, names)
+        self._columns = [with_chunk(c, p, GROWTH) for c, p in zip(self._columns, params, strict=True)]
+        self._names = with_chunk(self._names, names, GROWTH)
         self._ids, self._since = self._ids.extended(self._size, ids), self._since.extended(self._size, since)
         if self._size + n > len(self._alive):
             bigger = np.empty(max(self._size + n, len(self._alive) + len(self._alive) // 8), np.bool_)
@@ -285,23 +265,6 @@ class QueryTable:
         self.next_id = next_id
         self.live = len(ids)
         self._cleared = next_id - len(ids)
-
-
-def _with_chunk(chunks: Chunks, new: pa.Array) -> Chunks:
-    """One chunk more, joined with those before it that are not much longer."""
-    kept, size = list(chunks), len(new)
-    joined = [new]
-    while kept and len(kept[-1]) < GROWTH * size:
-        joined.append(kept.pop())
-        size += len(joined[-1])
-    return (*kept, _joined(joined[::-1], new.type))
-
-
-def _joined(parts: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
-    parts = [p for p in parts if len(p)]
-    if not parts:
-        return pa.array([], type_)
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

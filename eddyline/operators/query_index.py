@@ -18,6 +18,7 @@ from eddyline.families.queries import QueryRows
 from eddyline.index.bitmaps import Bitmaps
 from eddyline.index.domains import Codes, ValueColumn
 from eddyline.index.grouped_filter import GroupedFilter, Matches, grouped_filter, search
+from eddyline.index.upkeep import give_back
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.routing.eddy import Eddy
@@ -27,6 +28,7 @@ Numbers32 = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 GROWTH = 4
+LARGE = 100_000  # queries of a run
 SAMPLE = 128  # rows of a batch from which the eddy learns
 ALL_ALIVE = np.empty(0, np.bool_)
 
@@ -107,6 +109,8 @@ class QueryIndex:
     def _run(self, queries: QueryRows, start: int, stop: int, functions: Functions) -> Run:
         live = start + np.nonzero(queries.alive[start:stop])[0]
         found = grouped_filter(self.condition.terms(queries, live, functions))
+        if len(live) >= LARGE:
+            give_back()
         return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), RoutedFilter(found))
 
     @property

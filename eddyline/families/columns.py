@@ -1,0 +1,117 @@
+"""Columns in chunks, and compact chunks: a value that most rows share is kept once.
+
+Parameters that a query leaves open (NULL, or an infinite end) are alike for most queries of a large family. A compact
+chunk has a bit per row, which says whether the row has a value of its own, the values of those rows, and how many come
+before every word of bits, so that the value of any row is found by counting bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+WORTH_IT = 1 << 15  # rows
+SHARED = 1 / 3  # of the rows have the common value, at least
+SAMPLE = 1024
+
+
+@dataclass(frozen=True)
+class Compact:
+    common: pa.Scalar
+    bits: npt.NDArray[np.uint64]
+    before: npt.NDArray[np.int32]
+    own: pa.Array
+    length: int
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.own.type
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.bits.nbytes + self.before.nbytes + self.own.nbytes)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def take(self, where: pa.Array) -> pa.Array:
+        places = where.to_numpy(zero_copy_only=False)
+        word, bit = places >> 6, (places & 63).astype(np.uint64)
+        bits = self.bits[word]
+        has = (bits >> bit) & np.uint64(1) == 1
+        rank = self.before[word] + np.bitwise_count(bits & ((np.uint64(1) << bit) - np.uint64(1)))
+        found = self.own.take(pa.array(rank.astype(np.int64), mask=~has))
+        return pc.if_else(pa.array(has), found, self.common) if self.common.is_valid else found
+
+    def whole(self) -> pa.Array:
+        return self.take(pa.array(np.arange(self.length)))
+
+
+Chunk: TypeAlias = "pa.Array | Compact"
+Chunks: TypeAlias = tuple[Chunk, ...]
+
+
+def compacted(values: pa.Array) -> Chunk:
+    """The same values in less room, if many rows share one."""
+    if len(values) < WORTH_IT:
+        return values
+    some = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE).astype(np.int64)))
+    counts = some.value_counts()
+    largest = int(np.argmax(counts.field(1).to_numpy()))
+    common = counts.field(0)[largest]
+    same = values.is_null() if not common.is_valid else pc.fill_null(pc.equal(values, common), False)
+    if pc.sum(same).as_py() < SHARED * len(values):
+        return values
+    has = ~same.to_numpy(zero_copy_only=False)
+    bits = np.zeros(-(-len(values) // 64) * 8, np.uint8)
+    packed = np.packbits(has, bitorder="little")
+    bits[: len(packed)] = packed
+    words = bits.view(np.uint64)
+    before = np.append(0, np.cumsum(np.bitwise_count(words)))[:-1].astype(np.int32)
+    own = pa.concat_arrays([values.filter(pa.array(has))])
+    return Compact(common, words, before, own, len(values))
+
+
+def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
+    """The values at some positions of a column in chunks."""
+    if len(chunks) == 1:
+        return chunks[0].take(pa.array(positions))
+    ends = np.cumsum([len(c) for c in chunks])
+    chunk = np.searchsorted(ends, positions, side="right")
+    if not len(positions) or (chunk == chunk[0]).all():
+        here = int(chunk[0]) if len(positions) else 0
+        return chunks[here].take(pa.array(positions - (ends[here] - len(chunks[here]))))
+    order = np.argsort(chunk, kind="stable")
+    bounds = np.searchsorted(chunk[order], np.arange(len(chunks) + 1))
+    parts = []
+    for i, c in enumerate(chunks):
+        mine = order[bounds[i] : bounds[i + 1]]
+        parts.append(c.take(pa.array(positions[mine] - (ends[i] - len(c)))))
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(parts).take(pa.array(back))
+
+
+def joined(parts: Sequence[Chunk], type_: pa.DataType) -> pa.Array:
+    """Chunks as one array."""
+    arrays = [p.whole() if isinstance(p, Compact) else p for p in parts if len(p)]
+    if not arrays:
+        return pa.array([], type_)
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def with_chunk(chunks: Chunks, new: pa.Array, growth: int) -> Chunks:
+    """One chunk more, joined with those before it that are not `growth` times as long."""
+    kept, size = list(chunks), len(new)
+    together: list[Chunk] = [new]
+    while kept and len(kept[-1]) < growth * size:
+        together.append(kept.pop())
+        size += len(together[-1])
+    return (*kept, compacted(joined(together[::-1], new.type)))
