@@ -178,6 +178,29 @@ def doctor() -> None:
 
 
 @app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(help="Which one; without a name, all are listed.")] = None,
+) -> None:
+    """Reproduces a figure: a table here, a picture and JSON in docs/benchmarks. Runs in a source checkout."""
+    from eddyline.commands.bench import benchmarks, run
+    from eddyline.shell.printing import Printer
+
+    if name is None:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
+        table.add_column("benchmark", no_wrap=True)
+        table.add_column("what it shows", overflow="fold")
+        for known, what in benchmarks().items():
+            table.add_row(Text(known), Text(what))
+        Console(highlight=False).print(table)
+        return
+    try:
+        finish(run(name))
+    except eddyline.Error as e:
+        Printer.plain(0).error(e)
+        raise typer.Exit(1) from None
+
+
+@app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=10, help="Alerts to register.")] = 100_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to go on for after the first results.")] = 60.0,

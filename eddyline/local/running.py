@@ -112,7 +112,7 @@ class RunningFamily:
         step = Step(kind, self.clock, now, queries, self.functions, streams or {}, tables or {}, self.threads)
         found = self.root.pull(step)
         self.clock = now
-        if len(found):
+        if len(found) and not queries.alive.all():
             found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):
             kept = found.take(found.ts <= found.exp).spread()

@@ -61,8 +61,10 @@ class FirstFilter:
         """The tuples that some query wants."""
         begun = time.perf_counter()
         matching = self.matcher.prepare(step, delta)
-        # functions are called once; ranges are cheaper counted, and listed only for tuples that find a partner
-        lineage = _joined(matching.sets()) if self.carries and self.matcher.condition.calls_functions else None
+        # Functions are called once. Ranges are cheaper counted, and listed only for tuples that find a partner, unless
+        # most of them do.
+        at_once = self.matcher.condition.calls_functions or self._most_are_wanted
+        lineage = _joined(matching.sets()) if self.carries and at_once else None
         kept = np.nonzero(matching.counts() if lineage is None else lineage.counts)[0]
         self._learn("filter", len(delta), len(kept), time.perf_counter() - begun)
         if lineage is not None:
@@ -75,6 +77,11 @@ class FirstFilter:
         begun = time.perf_counter()
         counts = self.matcher.prepare(step, some).counts()
         self._learn("filter", len(some), int(np.count_nonzero(counts)), time.perf_counter() - begun)
+
+    @property
+    def _most_are_wanted(self) -> bool:
+        passing, partners = (self.eddy.account(o).selectivity or 0.0 for o in ("filter", "stem"))
+        return passing > 0.5 and partners > 0.5
 
     def probed(self, tuples: int, partners: int, seconds: float) -> None:
         self._learn("stem", tuples, partners, seconds)
@@ -91,12 +98,15 @@ class FirstFilter:
         if lineage is None:
             tuples, place_of = np.unique(origin, return_inverse=True)
             lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
+        all_seen = not len(joined) or int(joined.first.min()) >= step.queries.latest
         low, high = lineage.starts[place_of], lineage.starts[place_of + 1]
         for start, stop in portions(high - low):
             row, place = spread(low[start:stop], high[start:stop])
             row, position = row + start, lineage.members[place].astype(np.int64)
-            seen = step.queries.alive[position] & (joined.first[row] >= step.queries.since_at(position))
-            yield self.whole.attached(step, joined, row[seen], position[seen])
+            if not all_seen:  # the partner may have come before the query
+                seen = joined.first[row] >= step.queries.since_at(position)
+                row, position = row[seen], position[seen]
+            yield self.whole.attached(step, joined, row, position)
 
     def details(self, name: str) -> list[str]:
         """What EXPLAIN ANALYZE says of it."""

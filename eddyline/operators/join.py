@@ -218,13 +218,12 @@ class Join(Operator):
             return delta, list(self._finished(step, together))
         wanted = first.wanted(step, delta)
         delta = wanted.tuples
-        found: list[Delta] = []
-        begun, partners = time.perf_counter(), 0
-        for joined, origin in self._traced(step, i, delta):
-            partners += len(joined)
-            found += first.attach(step, joined, origin, wanted) if first.carries else self._finished(step, [joined])
-        first.probed(len(delta), partners, time.perf_counter() - begun)
-        return delta, found
+        begun = time.perf_counter()
+        traced = list(self._traced(step, i, delta))
+        first.probed(len(delta), sum(len(joined) for joined, _ in traced), time.perf_counter() - begun)
+        if not first.carries:
+            return delta, list(self._finished(step, (joined for joined, _ in traced)))
+        return delta, [x for joined, origin in traced for x in first.attach(step, joined, origin, wanted)]
 
     def _partners(self, step: Step, i: int, delta: Delta) -> Iterator[Delta]:
         """The tuples of an input joined with all they find."""

@@ -55,7 +55,7 @@ class RoutedFilter:
         for a, predicates, accepted in zip(
             attributes, maps.predicates.tolist(), maps.accepted(some).tolist(), strict=True
         ):
-            self.eddy.learn(a, some.shape[1], predicates * some.shape[1], accepted)
+            self.eddy.learn(a, some.shape[1], predicates * some.shape[1], accepted, codes.shape[1])
         return np.array(self.eddy.order(attributes), np.int64)
 
 

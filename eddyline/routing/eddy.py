@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-HALF_LIFE = 4096  # rows
+HALF_LIFE = 2048  # rows
 
 
 @dataclass
@@ -47,10 +47,12 @@ class Eddy:
             self.accounts[operator] = Account()
         return self.accounts[operator]
 
-    def learn(self, operator: Hashable, rows: int, applied: int, satisfied: int) -> None:
-        """Rows that stand for others met `applied` predicates together, and satisfied so many of them."""
+    def learn(
+        self, operator: Hashable, rows: int, applied: int, satisfied: int, standing_for: int | None = None
+    ) -> None:
+        """Rows met `applied` predicates together and satisfied so many; they may stand for more rows than they are."""
         account = self.account(operator)
-        fading = 0.5 ** (rows / self.half_life)
+        fading = 0.5 ** ((standing_for or rows) / self.half_life)
         account.rows = account.rows * fading + rows
         account.applied = account.applied * fading + applied
         account.satisfied = account.satisfied * fading + satisfied
