@@ -1,7 +1,8 @@
 """Document 1, Table 4 and Figure 9: tickets over time as queries come; and a stream whose selectivities are reversed.
 
 Each of the five queries of a workload comes 10,000 tuples after the one before; tuples come 100 at a time. A filter's
-share of all tickets is what the eddy thinks of it. The order has settled when it stays as it is until the next query comes.
+share of all tickets is what the eddy thinks of it. The order has settled when it stays as it is until the next query
+comes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from benchmarks.cacq_routing import PREDICATES, STREAM, connection, entered, tup
 WORKLOADS = {
     "workload 1": ["a > 30", "b > 50", "c > 10", "d > 40", "e > 90"],
     "workload 2": [" AND ".join(f"{n} > 10" for n in "abcde"[: k + 1]) for k in range(5)],
-    "workload 3": [
-        " AND ".join(f"{n} > {10 + 20 * i}" for i, n in enumerate("abcde"[: k + 1])) for k in range(5)
-    ],
+    "workload 3": [" AND ".join(f"{n} > {10 + 20 * i}" for i, n in enumerate("abcde"[: k + 1])) for k in range(5)],
 }
 BETWEEN, BATCH = 10_000, 100
 Shares = dict[str, list[float]]
@@ -78,7 +77,7 @@ def drift(rng: np.random.Generator) -> tuple[list[float], int]:
 
 
 def main() -> bool:
-    import eddyline.local.connection as host
+    import eddyline.local.pooling as host
 
     host.FEWEST_FAMILIES = 1  # the first query alone has a filter too
     rng = np.random.default_rng(2)

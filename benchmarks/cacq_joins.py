@@ -1,10 +1,9 @@
 """Document 1, Figure 11: stocks joined with articles under many selections, against NiagaraCQ's two plans.
 
-(a) `s.price > x` for 1 to 200 values of x. PushDown selects first and joins once per query, over one shared hash table of
-articles. PullUp joins once and selects after, as this engine does when told to visit its modules first. CACQ lets the
-tickets decide.
-(b) The selection is a function of the user's, which costs 10 to 50 µs; 1, 10 and 100 articles a quote. What counts is how
-often the function is called.
+(a) `s.price > x` for 1 to 200 values of x. PushDown selects first and joins once per query, over one shared hash table
+of articles. PullUp joins once and selects after, as this engine does when told to visit its modules first. CACQ lets
+the tickets decide. (b) The selection is a function of the user's, which costs 10 to 50 µs; 1, 10 and 100 articles a
+quote. What counts is how often the function is called.
 """
 
 from __future__ import annotations
@@ -128,7 +127,10 @@ def spinning(fanout: int, first: str | None, rng: np.random.Generator) -> tuple[
     try:
         db = engine("interesting(s.price, :p)", "p INT")
         spin = db.functions.bodies["interesting"]
-        table = {"query": [f"q{i}" for i in range(SPINNING_QUERIES)], "p": pa.array([90] * SPINNING_QUERIES, pa.int32())}
+        table = {
+            "query": [f"q{i}" for i in range(SPINNING_QUERIES)],
+            "p": pa.array([90] * SPINNING_QUERIES, pa.int32()),
+        }
         db.register("f", pa.table(table))
         db.push("articles", articles(SPINNING_QUOTES, fanout, rng))
         before = spin.calls
@@ -182,8 +184,12 @@ def main() -> bool:
         Figure("200 queries: CACQ, as a share of PullUp", tickets[-1] / pull_up[-1], "", 1.2),
         Figure("200 queries: CACQ, as a share of PushDown", tickets[-1] / pushed_down[-1], "", 0.5),
         Figure("function, 100 articles a quote: calls of CACQ", lineage[-1][1], "calls"),
-        Figure("function, 100 articles a quote: calls of PullUp, times CACQ's", after[-1][1] / lineage[-1][1], "", least=50),
-        Figure("function, 100 articles a quote: time of PullUp, times CACQ's", after[-1][0] / lineage[-1][0], "", least=20),
+        Figure(
+            "function, 100 articles a quote: calls of PullUp, times CACQ's", after[-1][1] / lineage[-1][1], "", least=50
+        ),
+        Figure(
+            "function, 100 articles a quote: time of PullUp, times CACQ's", after[-1][0] / lineage[-1][0], "", least=20
+        ),
     ]
     series = {
         "queries": QUERIES,

@@ -1,8 +1,8 @@
 """Document 1, Figure 6: throughput against the number of queries, shared and one plan per query; and of sources.
 
-(a) Queries of workload F, registered as texts: their shapes differ, so they are of hundreds of families. Shared, all are
-matched together; with one plan per query, each family is asked for itself and has one query.
-(b) Twenty queries with one predicate each over a field of one of several sources.
+(a) Queries of workload F, registered as texts: their shapes differ, so they are of hundreds of families. Shared, all
+are matched together; with one plan per query, each family is asked for itself and has one query. (b) Twenty queries
+with one predicate each over a field of one of several sources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def tuples(rng: np.random.Generator, rows: int = ROWS) -> pa.Table:
 
 def throughput(queries: int, plans: str, rng: np.random.Generator) -> tuple[float, float]:
     """Tuples in and results out per second, on one thread."""
-    import eddyline.local.connection as host
+    import eddyline.local.pooling as host
 
     host.FEWEST_FAMILIES = 1 if plans == "shared" else sys.maxsize
     db = eddyline.connect(threads=1)
@@ -59,7 +59,7 @@ def throughput(queries: int, plans: str, rng: np.random.Generator) -> tuple[floa
 
 def sources(count: int, rng: np.random.Generator) -> float:
     """Tuples per second over all sources, with twenty queries of one predicate spread over them."""
-    import eddyline.local.connection as host
+    import eddyline.local.pooling as host
 
     host.FEWEST_FAMILIES = 1
     db = eddyline.connect(threads=1)

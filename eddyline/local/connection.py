@@ -25,10 +25,11 @@ from eddyline.local import rows as input_rows
 from eddyline.local.changes import Arrival, Changes, Lookup, Part
 from eddyline.local.clocks import StreamClock
 from eddyline.local.history import History
+from eddyline.local.pooling import pooled
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.local.tables import TableRows
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.pool import FEWEST_FAMILIES, MOST_QUERIES, Pool, PoolMatching
+from eddyline.operators.pool import Pool, PoolMatching
 from eddyline.sql.binder import bind_standing
 from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
 from eddyline.sql.functions import NAMED
@@ -240,25 +241,13 @@ class Connection:
             history.add(batch)
         if worth_clearing(len(history), len(history) - history.unchecked):
             self._let_go(key)
-        pooled = self._pooled(key, batch, readers)
-        return [self._step(r, {key: batch}, pooled) for r in readers]
+        together = pooled(self.pools, key, batch, readers, self.clock_of)
+        return [self._step(r, {key: batch}, together) for r in readers]
 
-    def _pooled(self, stream: str, batch: Delta, readers: Sequence[RunningFamily]) -> PoolMatching | None:
-        """The small families that only filter the stream are asked together, if there are enough of them."""
-        small = {r.family.number: r for r in readers if r.chain is not None and len(r.family.queries) <= MOST_QUERIES}
-        if len(small) < FEWEST_FAMILIES:
-            self.pools.pop(stream, None)
-            return None
-        if stream not in self.pools:
-            self.pools[stream] = Pool()
-        matchers = {n: r.chain.attach.matcher for n, r in small.items() if r.chain is not None}
-        steps = {n: r.step(self.clock_of(r), r.family.queries.rows(), {stream: batch}) for n, r in small.items()}
-        return self.pools[stream].prepare(batch, matchers, steps)
-
-    def _step(self, running: RunningFamily, streams: Mapping[str, Delta], pooled: PoolMatching | None = None) -> Part:
+    def _step(self, running: RunningFamily, streams: Mapping[str, Delta], together: PoolMatching | None = None) -> Part:
         self._settle(running)
         queries = running.family.queries.rows()
-        mine = pooled.of(running.family.number) if pooled and running.family.number in pooled.steps else None
+        mine = None if together is None else together.of(running.family.number)
         return Part(running.family, queries, running.arrive(self.clock_of(running), queries, streams, mine))
 
     def advance(self, to: Any) -> Changes:

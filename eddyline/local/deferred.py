@@ -12,7 +12,7 @@ from functools import cached_property
 
 from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
-from eddyline.operators.condition import calls_functions
+from eddyline.operators.condition import calls_functions, may_overflow
 from eddyline.operators.matcher import Matching, Portion
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
@@ -40,6 +40,11 @@ class FilterChain:
         if not isinstance(scan, StreamScan) or any(calls_functions(e) for p in projections for e in p.exprs):
             return None
         return cls(root, projections)
+
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether no arithmetic of its condition can overflow."""
+        return not any(may_overflow(c) for c in self.attach.matcher.condition.checks)
 
     def defer(self, step: Step, pooled: FamilyMatching | None) -> Deferred:
         """The changes of a step, matched with the family's own index if they have not been in a pool."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
-from eddyline.local.deferred import Deferred, FilterChain, Found
+from eddyline.local.deferred import Deferred, FilterChain, Found, delta_of
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -94,6 +94,14 @@ class RunningFamily:
         self.clock = step.now
         self._uncounted = self.chain.defer(step, pooled)
         return self._uncounted
+
+    def changes_of(
+        self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], mine: FamilyMatching | None
+    ) -> Delta:
+        """As `run` for arrivals, which may have been matched in a pool."""
+        if mine is None:
+            return self.run("arrivals", clock, queries, streams)
+        return delta_of(self.arrive(clock, queries, streams, mine))
 
     def step(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Step:
         now = max(self.clock, clock)

@@ -17,7 +17,7 @@ from eddyline import types as t
 from eddyline.families.queries import QueryRows
 from eddyline.index.grouped_filter import Ranges, Terms
 from eddyline.operators.atoms import Atom, Flags, Ints, Piece, atom, is_constant, pieces
-from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.evaluate import MAY_OVERFLOW, Functions, evaluate
 from eddyline.plan.expressions import params_of
 from eddyline.plan.normal_form import Clause, clauses
 from eddyline.sql.bound import Call, Expr, walk
@@ -87,6 +87,11 @@ class Condition:
 def calls_functions(expr: Expr) -> bool:
     """Whether evaluating it calls a function of the user's."""
     return any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
+
+
+def may_overflow(expr: Expr) -> bool:
+    """Whether evaluating it may fail for want of room."""
+    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW for e in walk(expr))
 
 
 def _as_expr(clause: Clause) -> Expr:

@@ -25,7 +25,7 @@ from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 from eddyline.sql.functions import COMPARISONS
 
 Value: TypeAlias = Any  # pa.Array or pa.Scalar
-_MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
+MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Batch:
                 if expr.function.startswith("udf:"):
                     return self.call_udf(expr.function.removeprefix("udf:"), args, expr.type)
                 result = _typed(_apply(expr.function, expr.type, args), expr.type)
-                if expr.function in _MAY_OVERFLOW and self.functions is not None and not t.is_float(expr.type):
+                if expr.function in MAY_OVERFLOW and self.functions is not None and not t.is_float(expr.type):
                     self._note_overflow(expr.function, args, result)
                 return result
 

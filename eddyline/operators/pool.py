@@ -179,8 +179,9 @@ class PoolMatching:
     matchers: Mapping[int, Matcher]
     steps: Mapping[int, Step]
 
-    def of(self, family: int) -> FamilyMatching:
-        return FamilyMatching(self, family)
+    def of(self, family: int) -> FamilyMatching | None:
+        """What is found for one family; None if it is not in the pool."""
+        return FamilyMatching(self, family) if family in self.steps else None
 
     @cached_property
     def _columns(self) -> dict[int, ValueColumn]:

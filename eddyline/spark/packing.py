@@ -22,7 +22,9 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.errors import DataError
 from eddyline.local.clocks import StreamClock
+from eddyline.local.pooling import pooled
 from eddyline.local.running import RunningFamily, arrived
+from eddyline.operators.pool import Pool
 from eddyline.spark import blocks
 from eddyline.spark.checking import Checked, checked, first_problem
 from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily
@@ -67,6 +69,7 @@ class Packer:
         self.settings = settings
         self.replica = Replica(settings.log(), settings.clock_policy, lambda _, p: p.kind in ("stateless", "by range"))
         self.running: dict[int, RunningFamily] = {}
+        self.pools: dict[str, Pool] = {}
         self.routes = Routes(self.replica, settings.buckets)
 
     def open(self, moment: Moment, relation: str, number: int) -> Partition:
@@ -90,10 +93,16 @@ class Packer:
         if self.settings.clock_policy == "max":
             self._set_behind_apart(stream, columns, ts, numbers, partition)
         delta = arrived(columns, ts, partition.count)
-        for number, running in self.running.items():
-            if key in running.streams:
+        readers = [r for r in self.running.values() if key in r.streams]
+        # what fails must be blamed on one family, so families that can fail are asked one by one
+        safe = [r for r in readers if r.chain is not None and r.chain.cannot_fail]
+        together = pooled(self.pools, key, delta, safe, lambda _: MIN)
+        for running in readers:
+            number = running.family.number
+            mine = None if together is None else together.of(number)
+            if mine is None or mine.count():
                 queries = running.family.queries.rows()
-                run = partial(running.run, "arrivals", MIN, queries, {key: delta})
+                run = partial(running.changes_of, MIN, queries, {key: delta}, mine)
                 found, bad, _ = watched(running, self.settings.on_error, run)
                 partition.failures += [b.report() for b in bad]
                 partition.matches[number] = partition.matches.get(number, 0) + len(found)

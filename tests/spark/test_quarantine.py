@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def quarantined(found: Small) -> dict[str, str]:
     names = {}
     for family, errors in mirror.quarantined.items():
         table = mirror.registry.number(family).queries.rows()
-        names |= dict(zip(table.name_of(list(errors)).to_pylist(), errors.values(), strict=True))
+        names |= dict(zip(table.name_of(np.array(list(errors), np.int64)).to_pylist(), errors.values(), strict=True))
     return names
 
 

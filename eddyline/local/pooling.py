@@ -1,0 +1,28 @@
+"""Which families are asked together: the small ones that only filter the same stream (`operators/pool.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+
+from eddyline.local.running import RunningFamily
+from eddyline.operators.pool import FEWEST_FAMILIES, MOST_QUERIES, Pool, PoolMatching
+from eddyline.state.delta import Delta
+
+
+def pooled(
+    pools: MutableMapping[str, Pool],
+    stream: str,
+    batch: Delta,
+    readers: Sequence[RunningFamily],
+    clock_of: Callable[[RunningFamily], int],
+) -> PoolMatching | None:
+    """A batch about to be matched with the small families among `readers`; None if they are too few to be worth it."""
+    small = [(r, r.chain) for r in readers if r.chain is not None and len(r.family.queries) <= MOST_QUERIES]
+    if len(small) < FEWEST_FAMILIES:
+        pools.pop(stream, None)
+        return None
+    if stream not in pools:
+        pools[stream] = Pool()
+    matchers = {r.family.number: chain.attach.matcher for r, chain in small}
+    steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
+    return pools[stream].prepare(batch, matchers, steps)
