@@ -68,9 +68,10 @@ def tiles(low: Codes, high: Codes) -> Ints:
     n = low.shape[1]
     if not n:
         return np.empty(0, np.int64)
-    widths = (high.astype(np.int64) - low).mean(axis=1)
-    along = np.argsort(widths, kind="stable")[:TILED_ATTRIBUTES]
     leaves = -(-n // LANES)
+    top = np.maximum(high.max(axis=1), 1)
+    share = (high.astype(np.int64) - low + 1).mean(axis=1) / top
+    along = np.argsort(share, kind="stable")[: tiled(np.sort(share), leaves)[0]]
     slab, slabs = np.zeros(n, np.int64), 1
     for i, a in enumerate(along):
         middle = (low[a].astype(np.int64) + high[a]) >> 1
@@ -84,6 +85,18 @@ def tiles(low: Codes, high: Codes) -> Ints:
         slab[order] = np.repeat(np.arange(slabs), size) * cuts + rank * cuts // np.repeat(size, size)
         slabs *= cuts
     return order
+
+
+def tiled(share: npt.NDArray[np.float64], leaves: float) -> tuple[int, float]:
+    """Along how many attributes tiles are best cut, and the share of leaves that a row visits then.
+
+    `share` has, ascending, the mean share of codes that boxes accept. With k attributes a tile spans a share of
+    leaves^(-1/k) of each, and its hull reaches further by the width of a box.
+    """
+    options = range(1, min(TILED_ATTRIBUTES, len(share)) + 1)
+    visited = [float(np.prod(np.minimum(1.0, leaves ** (-1 / k) + share[:k]))) for k in options]
+    best = int(np.argmin(visited))
+    return best + 1, visited[best]
 
 
 def _nodes(low: Codes, high: Codes) -> Codes:

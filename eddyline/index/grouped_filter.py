@@ -333,9 +333,7 @@ def _tree_cost(low: Codes, high: Codes, sizes: Ints) -> float:
     """What a row costs in a tree of these boxes, for nodes visited and matches, if values are spread over all codes."""
     share = ((high.astype(np.int64) - low + 1) / sizes[:, None]).mean(axis=1)
     leaves = max(1.0, float(low.shape[1] / LANES))
-    tiled = np.sort(share)[: sparse.TILED_ATTRIBUTES]
-    side = leaves ** (-1 / max(1, len(tiled)))
-    visited: float = leaves * float(np.prod(np.minimum(1.0, side + tiled)))
+    visited = leaves * sparse.tiled(np.sort(share), leaves)[1]
     return NODE * (1 + 1.3 * visited) + MATCH * float(low.shape[1] * np.prod(share))
 
 
