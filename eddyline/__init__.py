@@ -7,6 +7,7 @@ The stages, in the order a query passes them:
     index      sorted runs, hash tables and other structures, as kernels over arrays
     families   the shape of a plan, and the table of all queries that share it
     state      changes on edges; the runs and timelines operators keep
+    routing    tickets: which operator comes next
     operators  plans at work on batches
     reference  the meaning of a query in the fewest lines, for tests
     local      the in-process host
