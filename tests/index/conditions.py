@@ -93,26 +93,44 @@ def _numbers(values: list[Any]) -> Any:
     return np.array(values, np.int64)
 
 
+def _ranges(letter: str, mine: list[tuple[int, int, Piece]]) -> Ranges:
+    """Pieces over one attribute, each with its condition and clause, in columns."""
+    starts, stops = [p.start for *_, p in mine], [p.stop for *_, p in mine]
+    filler, as_column = (b"", _texts) if letter == "t" else (0, _numbers)
+    ends = [as_column([filler if e is None else e for e in side]) for side in (starts, stops)]
+    null = np.array([p.null for *_, p in mine], np.bool_)
+    return Ranges(
+        np.array([i for i, *_ in mine], np.int64),
+        np.array([j for _, j, _ in mine], np.int64),
+        ends[0],
+        ends[1],
+        np.array([s is None for s in starts], np.bool_) | null,
+        np.array([s is None for s in stops], np.bool_) | null,
+        null,
+    )
+
+
 def as_terms(kind: Kind, conditions: list[Condition], partial: Flags) -> Terms:
-    ranges = []
+    """Clauses of one piece stand by themselves, but for some that stand among the choices, where few is allowed too."""
+    single: list[tuple[Ranges, ...]] = []
+    choices: list[Ranges | None] = []
     for a, letter in enumerate(kind.attributes):
-        mine = [(i, j, p) for i, c in enumerate(conditions) for j, x in enumerate(c) for p in x if p.attribute == a]
-        starts, stops = [p.start for *_, p in mine], [p.stop for *_, p in mine]
-        filler, as_column = (b"", _texts) if letter == "t" else (0, _numbers)
-        ends = [as_column([filler if e is None else e for e in side]) for side in (starts, stops)]
-        null = np.array([p.null for *_, p in mine], np.bool_)
-        ranges.append(
-            Ranges(
-                np.array([i for i, *_ in mine], np.int32),
-                np.array([j for _, j, _ in mine], np.int32),
-                ends[0],
-                ends[1],
-                np.array([s is None for s in starts], np.bool_) | null,
-                np.array([s is None for s in stops], np.bool_) | null,
-                null,
-            )
-        )
-    return Terms(len(conditions), tuple(ranges), np.array([len(c) for c in conditions], np.int64), partial)
+        levels: list[list[tuple[int, int, Piece]]] = [[]]
+        chosen = []
+        for i, c in enumerate(conditions):
+            level = 0
+            for j, clause in enumerate(c):
+                mine = [(i, j, p) for p in clause if p.attribute == a]
+                if len(clause) > 1 or (i + j) % 5 == 4:
+                    chosen += mine
+                elif mine:
+                    levels.extend([] for _ in range(level + 1 - len(levels)))
+                    levels[level] += mine
+                    level += 1
+        single.append(tuple(_ranges(letter, x) for x in levels))
+        choices.append(_ranges(letter, chosen) if chosen else None)
+    required = np.array([len(c) for c in conditions], np.int64)
+    return Terms(len(conditions), tuple(single), tuple(choices), required, partial)
 
 
 def as_columns(kind: Kind, rows: list[list[Any]]) -> list[ValueColumn]:

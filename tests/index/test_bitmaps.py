@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from eddyline.index import bitmaps as module
-from eddyline.index.bitmaps import Bitmaps, Codes, Flags, Ints, Pieces, bitmaps, listed, search
+from eddyline.index.bitmaps import Bitmaps, Codes, Flags, Ints, Pieces, bitmaps, search
 from eddyline.index.boxes import Found
+from eddyline.index.sets import merged
 
 SIZES = [0, 1, 31, 32, 33, 64, 65, 1025, 4095, 4096, 4097, 8193]
 NONE_DEAD = np.empty(0, np.bool_)
@@ -70,13 +71,15 @@ def plainly(conditions: list[Plain], codes: Codes, exact: Flags) -> tuple[Pairs,
 def found_by(maps: Bitmaps, codes: Codes, alive: Flags, order: Ints, room: int) -> tuple[Pairs, Pairs]:
     """(row, number) of certain and unsure matches; counts without sets must say the same."""
     counts, again = np.zeros(codes.shape[1], np.int64), np.zeros(codes.shape[1], np.int64)
-    sets, no_sets = np.empty((maps.blocks, codes.shape[1], 64), np.uint64), np.empty((0, 0, 64), np.uint64)
     pairs, others = Found.with_room(room), Found.with_room(room)
-    search(maps, codes, alive, order, counts, sets, pairs)
-    search(maps, codes, alive, order, again, no_sets, others)
-    rows, bits = listed(sets)
-    assert (np.diff(rows) >= 0).all() and (bits < len(maps.numbers)).all()
-    certain = list(zip(rows.tolist(), maps.numbers[bits].tolist(), strict=True))
+    _, sets = search(maps, codes, alive, order, counts, pairs, listing=True)
+    _, none = search(maps, codes, alive, order, again, others, listing=False)
+    assert sets is not None and none is None and len(sets) == codes.shape[1]
+    found = merged(codes.shape[1], [sets])
+    rows = np.repeat(np.arange(codes.shape[1]), found.counts)
+    assert sets.counts.tolist() == counts.tolist()
+    certain = list(zip(rows.tolist(), found.members.tolist(), strict=True))
+    assert certain == sorted(certain)
     unsure = list(zip(pairs.rows[: pairs.used].tolist(), (~pairs.numbers[: pairs.used]).tolist(), strict=True))
     assert len(set(certain)) == len(certain) and len(set(unsure)) == len(unsure)
     assert counts.tolist() == again.tolist() == np.bincount(rows, minlength=len(counts)).tolist()
@@ -89,7 +92,7 @@ def found_by(maps: Bitmaps, codes: Codes, alive: Flags, order: Ints, room: int) 
 def check(seed: str, n: int, sizes: list[int], exact: Flags, layers: int, rows: int) -> None:
     rnd = Random(seed)
     conditions = [some_pieces(rnd, sizes, layers) for _ in range(n)]
-    numbers = np.array(rnd.sample(range(2 * n + 1), n), np.int32)
+    numbers = np.array(sorted(rnd.sample(range(2 * n + 1), n)), np.int32)
     alive = np.array([rnd.random() < 0.6 for _ in range(2 * n + 1)], np.bool_)
     codes = np.array(
         [[0 if rnd.random() < 0.1 else rnd.randint(1, s - 1) for _ in range(rows)] for s in sizes], np.uint16
@@ -179,8 +182,20 @@ def test_a_row_enters_no_attribute_that_could_reject_nothing_more() -> None:
     conditions: list[Plain] = [[(0, 0, 0, 2, 2)]] * 4096 + [[(0, 0, 0, 1, 2), (0, 1, 1, 1, 1)]] * 10
     maps = bitmaps(np.arange(4106, dtype=np.int32), as_pieces(conditions), [3, 3], np.ones(2, np.bool_))
     codes, counts = np.array([[1, 1, 2], [1, 2, 2]], np.uint16), np.zeros(3, np.int64)
-    none = np.empty((0, 0, 64), np.uint64)
-    entered = search(maps, codes, NONE_DEAD, np.array([0, 1]), counts, none, Found.with_room(0))
+    entered, _ = search(maps, codes, NONE_DEAD, np.array([0, 1]), counts, Found.with_room(0), listing=False)
     assert counts.tolist() == [10, 0, 4096] and entered.tolist() == [6, 3]
-    entered = search(maps, codes, NONE_DEAD, np.array([1, 0]), np.zeros(3, np.int64), none, Found.with_room(0))
+    order, none = np.array([1, 0]), np.zeros(3, np.int64)
+    entered, _ = search(maps, codes, NONE_DEAD, order, none, Found.with_room(0), listing=False)
     assert entered.tolist() == [4, 6]  # of block 1, only row 0 leaves something to reject
+
+
+def test_the_work_told_does_not_depend_on_the_room_there_was_for_pairs() -> None:
+    conditions: list[Plain] = [[(0, 0, 0, 2, 5), (0, 1, 1, 1, 4)]] * 100
+    maps = bitmaps(np.arange(100, dtype=np.int32), as_pieces(conditions), [9, 9], np.zeros(2, np.bool_))
+    codes = np.array([[2, 3, 5, 8], [1, 4, 2, 2]], np.uint16)
+    told = []
+    for room in (0, 10_000):
+        counts, pairs = np.zeros(4, np.int64), Found.with_room(room)
+        entered, _ = search(maps, codes, NONE_DEAD, np.array([0, 1]), counts, pairs, listing=False)
+        told.append((entered.tolist(), counts.tolist(), pairs.used))
+    assert told[0] == told[1] and told[0][2] > 0

@@ -9,6 +9,7 @@ from eddyline.index.boxes import BoxTree, Codes, Flags, Found, Ints, box_tree, s
 
 SIZES = [1, 2, 31, 32, 33, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097]
 NONE_DEAD = np.empty(0, np.bool_)
+NOTHING_COMMON = np.empty((0, 3), np.int64)
 
 
 def some_boxes(rnd: np.random.Generator, attributes: int, n: int, top: int, width: int) -> tuple[Codes, Codes]:
@@ -18,12 +19,13 @@ def some_boxes(rnd: np.random.Generator, attributes: int, n: int, top: int, widt
 
 
 def plainly(
-    low: Codes, high: Codes, exact: Flags, required: Ints, looked_at: Ints, codes: Codes
+    low: Codes, high: Codes, exact: Flags, common: Ints, looked_at: Ints, codes: Codes
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """(row, box) of all matches, and of those where codes do not tell all."""
     x = codes[looked_at][:, :, None]
     inside = ((low[:, None, :] <= x) & (x <= high[:, None, :])).all(axis=0)
-    inside &= (codes[required] != 0).all(axis=0)[:, None]
+    for attribute, first, last in common.tolist():
+        inside &= ((first <= codes[attribute]) & (codes[attribute] <= last))[:, None]
     at_end = (((x == low[:, None, :]) | (x == high[:, None, :])) & ~exact[:, None, None]).any(axis=0)
     return {(int(r), int(b)) for r, b in np.argwhere(inside)}, {
         (int(r), int(b)) for r, b in np.argwhere(inside & at_end)
@@ -57,12 +59,13 @@ def test_a_tree_finds_the_boxes_that_hold_a_row_and_no_others(n: int, attributes
     owners = rnd.permutation(n).astype(np.int32)
     exact = rnd.random(attributes) < 0.5
     looked_at = np.sort(rnd.choice(attributes + 2, attributes, replace=False))
-    required = np.setdiff1d(np.arange(attributes + 2), looked_at)[: int(rnd.integers(0, 2))]
+    beside = np.setdiff1d(np.arange(attributes + 2), looked_at)[: int(rnd.integers(0, 3))]
+    common = np.array([(a, *np.sort(rnd.integers(0, top + 1, 2))) for a in beside], np.int64).reshape(-1, 3)
     codes = rnd.integers(0, top + 1, (attributes + 2, 40)).astype(np.uint16)
     codes[:, rnd.random(40) < 0.2] = 0
     codes[looked_at, 0], codes[looked_at, 1] = low[:, 0], high[:, -1]
-    tree = box_tree(looked_at, required, exact, owners, low, high, unsure=False)
-    every, ends = plainly(low, high, exact, required, looked_at, codes)
+    tree = box_tree(looked_at, common, exact, owners, low, high, unsure=False)
+    every, ends = plainly(low, high, exact, common, looked_at, codes)
     for room in (0, 1024):
         certain, unsure = found_by(tree, codes, NONE_DEAD, room)
         assert sorted(certain) == sorted((r, owners[b]) for r, b in every - ends), note
@@ -77,8 +80,8 @@ def test_boxes_whose_owner_is_gone_are_passed_over(seed: int) -> None:
     alive = rnd.random(100) < 0.5
     codes = rnd.integers(0, 21, (2, 30)).astype(np.uint16)
     exact = np.array([True, bool(seed % 2)])
-    tree = box_tree(np.arange(2), np.arange(0), exact, owners, low, high, unsure=False)
-    every, ends = plainly(low, high, exact, np.arange(0), np.arange(2), codes)
+    tree = box_tree(np.arange(2), NOTHING_COMMON, exact, owners, low, high, unsure=False)
+    every, ends = plainly(low, high, exact, NOTHING_COMMON, np.arange(2), codes)
     certain, unsure = found_by(tree, codes, alive, 64)
     assert sorted(certain) == sorted((r, owners[b]) for r, b in every - ends if alive[owners[b]]), f"seed {seed}"
     assert sorted(unsure) == sorted((r, owners[b]) for r, b in ends if alive[owners[b]]), f"seed {seed}"
@@ -90,8 +93,8 @@ def test_an_unsure_tree_is_certain_of_nothing(n: int) -> None:
     low, high = some_boxes(rnd, 2, n, 10, 4)
     codes = rnd.integers(0, 11, (2, 30)).astype(np.uint16)
     exact = np.ones(2, np.bool_)
-    tree = box_tree(np.arange(2), np.arange(0), exact, np.arange(n, dtype=np.int32), low, high, unsure=True)
-    every, _ = plainly(low, high, exact, np.arange(0), np.arange(2), codes)
+    tree = box_tree(np.arange(2), NOTHING_COMMON, exact, np.arange(n, dtype=np.int32), low, high, unsure=True)
+    every, _ = plainly(low, high, exact, NOTHING_COMMON, np.arange(2), codes)
     certain, unsure = found_by(tree, codes, NONE_DEAD, 1024)
     assert not certain and sorted(unsure) == sorted(every)
 
@@ -100,7 +103,7 @@ def test_an_unsure_tree_is_certain_of_nothing(n: int) -> None:
 def test_a_tree_of_no_boxes_finds_nothing(attributes: int) -> None:
     none = np.empty((attributes, 0), np.uint16)
     exact = np.ones(attributes, np.bool_)
-    tree = box_tree(np.arange(attributes), np.arange(0), exact, np.empty(0, np.int32), none, none, unsure=False)
+    tree = box_tree(np.arange(attributes), NOTHING_COMMON, exact, np.empty(0, np.int32), none, none, unsure=False)
     codes = np.array([[0, 1, 65_534]] * attributes, np.uint16)
     assert found_by(tree, codes, NONE_DEAD, 1024) == ([], [])
 
@@ -109,7 +112,7 @@ def test_more_matches_of_one_row_than_there_is_room_for_are_all_kept() -> None:
     n = 5000
     low, high = np.zeros((1, n), np.uint16), np.full((1, n), 65_534, np.uint16)
     owners = np.arange(n, dtype=np.int32)
-    tree = box_tree(np.arange(1), np.arange(0), np.ones(1, np.bool_), owners, low, high, unsure=False)
+    tree = box_tree(np.arange(1), NOTHING_COMMON, np.ones(1, np.bool_), owners, low, high, unsure=False)
     certain, unsure = found_by(tree, np.array([[0, 65_534, 7]], np.uint16), NONE_DEAD, 1)
     assert sorted(certain) == [(r, i) for r in range(3) for i in range(n)] and not unsure
 
@@ -117,7 +120,7 @@ def test_more_matches_of_one_row_than_there_is_room_for_are_all_kept() -> None:
 def test_a_search_adds_to_what_was_found_before() -> None:
     tree = box_tree(
         np.arange(1),
-        np.arange(0),
+        NOTHING_COMMON,
         np.ones(1, np.bool_),
         np.array([7], np.int32),
         *[np.array([[3]], np.uint16)] * 2,
@@ -142,7 +145,7 @@ def test_every_box_lies_within_the_hull_of_its_node() -> None:
     rnd = np.random.default_rng(3)
     low, high = some_boxes(rnd, 2, 3000, 65_534, 500)
     tree = box_tree(
-        np.arange(2), np.arange(0), np.ones(2, np.bool_), np.arange(3000, dtype=np.int32), low, high, unsure=False
+        np.arange(2), NOTHING_COMMON, np.ones(2, np.bool_), np.arange(3000, dtype=np.int32), low, high, unsure=False
     )
     nodes = tree.nodes.reshape(-1, 2, 2, 32).astype(np.int64)
     for level in range(1, len(tree.levels)):

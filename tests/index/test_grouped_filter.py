@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from eddyline.index import bitmaps, domains, grouped_filter
-from eddyline.index.bitmaps import Bitmaps, Codes, Ints, listed
+from eddyline.index.bitmaps import Bitmaps, Codes, Ints
 from eddyline.index.boxes import Flags
 from eddyline.index.grouped_filter import GroupedFilter, Route, search
+from eddyline.index.sets import merged
 from tests.index.conditions import (
     Condition,
     Kind,
@@ -25,15 +26,17 @@ from tests.index.conditions import (
 SIZES = [0, 1, 31, 32, 33, 64, 1025, 4095, 4096, 4097, 8200]
 NONE_DEAD = np.empty(0, np.bool_)
 Pairs = set[tuple[int, int]]
-FORCED = {
+TREES = {"BLOCK_STEP": 1e9, "SMALLEST_TREE": 1}
+FORCED: dict[str, dict[str, float]] = {
     "as it is": {},
-    "trees": {"FEW": 0, "SMALLEST_TREE": 1, "ACCEPTS_MANY": 1.0},
-    "trees of one box": {"FEW": 0, "SMALLEST_TREE": 1, "ACCEPTS_MANY": 1.0, "MOST_BOXES": 1},
-    "few trees": {"FEW": 0, "SMALLEST_TREE": 20, "ACCEPTS_MANY": 1.0, "MOST_TREES": 3},
-    "no attribute told apart": {"FEW": 0, "SMALLEST_TREE": 1, "ACCEPTS_MANY": 1.0, "MOST_TOLD_APART": 0},
-    "all told apart": {"FEW": 0, "SMALLEST_TREE": 1, "ACCEPTS_MANY": 1.0, "NARROW": 2.0, "MOST_BOXES": 10_000},
-    "both": {"FEW": 0, "SMALLEST_TREE": 4, "ACCEPTS_MANY": 0.1},
-    "bitmaps": {"FEW": 0, "ACCEPTS_MANY": 0.0},
+    "trees": TREES,
+    "trees, for bitmaps would be large": {"BYTES_PER_CONDITION": 0, "FEW": 0, "SMALLEST_TREE": 1},
+    "trees of one box": TREES | {"MOST_BOXES": 1},
+    "few trees": TREES | {"SMALLEST_TREE": 20, "MOST_TREES": 3},
+    "no attribute told apart": TREES | {"MOST_TOLD_APART": 0},
+    "all told apart": TREES | {"NARROW": 2.0, "MOST_BOXES": 10_000},
+    "both": {"SMALLEST_TREE": 4, "BLOCK_STEP": 2000.0},
+    "bitmaps": {"SMALLEST_TREE": 10**9},
 }
 
 
@@ -71,10 +74,12 @@ class Case:
         used = matches.pairs.used
         pairs = list(zip(matches.pairs.rows[:used].tolist(), matches.pairs.numbers[:used].tolist(), strict=True))
         certain = [p for p in pairs if p[1] >= 0]
-        sure_maps = [m for m, partial in zip(self.filter.maps, self.filter.partial, strict=True) if not partial]
-        for maps, sets in zip(sure_maps, matches.sets, strict=what == "lists"):
-            rows, bits = listed(sets)
-            certain += zip(rows.tolist(), maps.numbers[bits].tolist(), strict=True)
+        assert len(matches.sets) == (self.filter.partial.count(False) if what == "lists" else 0), self.seed
+        for sets in matches.sets:
+            members = merged(len(self.rows), [sets])
+            rows = np.repeat(np.arange(len(self.rows)), members.counts)
+            certain += zip(rows.tolist(), members.members.tolist(), strict=True)
+        assert matches.unsure == any(i < 0 for _, i in pairs), self.seed
         assert len(set(certain)) == len(certain), f"{self.seed}: a certain match is there twice"
         return matches.counts, set(certain), {(r, ~i) for r, i in pairs if i < 0}
 
@@ -141,10 +146,19 @@ def test_the_structures_that_are_meant_are_used(monkeypatch: pytest.MonkeyPatch)
         force(monkeypatch, how)
         found = Case(how, kind, list(conditions), rows=5, partial=0.0).filter
         assert (min(len(found.trees), 2), len(found.maps)) == (trees, maps), how
-    selective = [[[Piece(0, i, i + 1)]] for i in range(5000)]
+    selective = [[[Piece(0, i, i + 1)]] for i in range(20_000)]
     monkeypatch.undo()
-    found = Case("selective", kind, [*selective, []], rows=5, partial=0.0).filter
-    assert len(found.trees) == 1 and [m.numbers.tolist() for m in found.maps] == [[5000]]
+    found = Case("selective", Kind("n"), [*selective, []], rows=5, partial=0.0).filter
+    assert len(found.trees) == 1 and [m.numbers.tolist() for m in found.maps] == [[20_000]]
+
+
+def test_conditions_over_other_attributes_do_not_make_a_tree_dearer() -> None:
+    """20,000 small ranges over one attribute are worth a tree, also where as many are over another attribute."""
+    for kind in (Kind("n"), Kind("nn")):
+        every = range(len(kind.attributes))
+        conditions: list[Condition] = [[[Piece(a, i, i + 1)]] for a in every for i in range(20_000)]
+        found = Case("apart", kind, conditions, rows=5, partial=0.0).filter
+        assert (len(found.trees), len(found.maps)) == (len(every), 0), f"{len(every)} attributes"
 
 
 def test_conditions_without_any_attribute_hold_for_all_rows_or_none() -> None:
@@ -180,6 +194,21 @@ def test_alternatives_that_overlap_are_counted_once(monkeypatch: pytest.MonkeyPa
     case.check()
     if cuts > 3 and how == "bitmaps":
         assert case.found(NONE_DEAD, "counts")[2] == set()
+
+
+@pytest.mark.parametrize("how", FORCED)
+def test_the_one_choice_that_is_left_is_certain_only_where_codes_tell_all(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """x IS NOT NULL AND (x IS NULL OR 5 <= x < 9) AND y < …: one box each, and all have x in common."""
+    force(monkeypatch, how, cuts=3)
+    own = [[Piece(0)], [Piece(0, null=True), Piece(0, 5, 9)]]
+    conditions: list[Condition] = [[*own, [Piece(1, 0, 3)]], [*own, [Piece(1, 1, 3)]]]
+    conditions += [[[Piece(0, *ends)], []] for ends in [(1, 3), (7, 20), (30, 40)]]  # more cuts than are kept
+    case = Case(how, Kind("nn"), conditions, rows=0, partial=0.0)
+    assert [d.exact for d in case.filter.domains] == [False, True]
+    case.rows = [[x, y] for x in range(45) for y in range(5)]
+    case.check()
 
 
 def test_a_batch_of_no_rows_finds_nothing() -> None:

@@ -11,12 +11,15 @@ from eddyline.index.vectors import (
     LINE,
     SET_WORDS,
     bits_set,
+    copy_set,
     intersect,
     lanes_within,
     lowest_bit,
     meets,
     members,
     on_lines,
+    run_starts,
+    stream_set,
     unite,
 )
 
@@ -56,6 +59,21 @@ def _meets(a: Words, a_at: int, b: Words, b_at: int) -> int:
 @njit
 def _members(a: Words, at: int) -> int:
     return members(a, at)  # type: ignore[call-arg]
+
+
+@njit
+def _runs(a: Words, at: int) -> int:
+    return run_starts(a, at)  # type: ignore[call-arg]
+
+
+@njit
+def _copy(to: Words, to_at: int, a: Words, a_at: int) -> None:
+    copy_set(to, to_at, a, a_at)  # type: ignore[call-arg]
+
+
+@njit
+def _stream(to: Words, to_at: int, a: Words, a_at: int) -> None:
+    stream_set(to, to_at, a, a_at)  # type: ignore[call-arg]
 
 
 def some_words(rnd: np.random.Generator, n: int, density: float) -> Words:
@@ -105,6 +123,41 @@ def test_sets_meet_unite_and_are_counted_as_plain_words(seed: int, density: floa
     _unite(to, 9, c, third)
     assert (to[9 : 9 + SET_WORDS] == x & y | z).all(), note
     assert (to[:9] == before[:9]).all() and (to[9 + SET_WORDS :] == before[9 + SET_WORDS :]).all(), note
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_set_is_copied_to_any_place_and_past_the_caches_to_a_cache_line(seed: int) -> None:
+    rnd = np.random.default_rng(seed)
+    a = some_words(rnd, 3 * SET_WORDS, 0.5)
+    for copy, places in ((_copy, [0, 1, 9, 100]), (_stream, [0, 8, 64, 104])):
+        for to_at in places:
+            at = int(rnd.integers(0, 2 * SET_WORDS))
+            to = on_lines((3 * SET_WORDS,), np.uint64)
+            to[:] = wanted = some_words(rnd, 3 * SET_WORDS, 0.5)
+            wanted[to_at : to_at + SET_WORDS] = a[at : at + SET_WORDS]
+            copy(to, to_at, a, at)
+            assert (to == wanted).all(), f"seed {seed}, place {to_at}"
+
+
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_runs_are_counted_word_by_word(seed: int, density: float) -> None:
+    rnd = np.random.default_rng([seed, int(density * 100)])
+    a = some_words(rnd, 3 * SET_WORDS, density)
+    for at in (0, 5, 2 * SET_WORDS):
+        words = [f"{int(w):064b}" for w in a[at : at + SET_WORDS]]
+        assert _runs(a, at) == sum(len([r for r in w.split("0") if r]) for w in words), f"seed {seed} {density}"
+
+
+def test_every_member_of_a_set_is_met_counted_and_added() -> None:
+    everything = np.full(SET_WORDS, 2**64 - 1, np.uint64)
+    for member in range(64 * SET_WORDS):
+        one, to = np.zeros(SET_WORDS, np.uint64), np.zeros(SET_WORDS, np.uint64)
+        one[member // 64] = np.uint64(1) << np.uint64(member % 64)
+        assert _members(one, 0) == 1 and _runs(one, 0) == 1 and _meets(one, 0, everything, 0) != 0, f"member {member}"
+        assert _meets(everything ^ one, 0, one, 0) == 0, f"member {member}"
+        _unite(to, 0, one, 0)
+        assert (to == one).all(), f"member {member}"
 
 
 def test_a_set_may_be_intersected_into_itself() -> None:

@@ -138,9 +138,8 @@ def pairs(changes: Changes) -> list[tuple[int, str]]:
 
 def small(monkeypatch: pytest.MonkeyPatch, cuts: int) -> None:
     """Few queries as if they were many: trees, and few codes."""
-    monkeypatch.setattr(grouped_filter, "FEW", 2)
+    monkeypatch.setattr(grouped_filter, "BLOCK_STEP", 1e9 if cuts % 2 else 1000.0)
     monkeypatch.setattr(grouped_filter, "SMALLEST_TREE", 2)
-    monkeypatch.setattr(grouped_filter, "ACCEPTS_MANY", 0.7)
     monkeypatch.setattr(domains, "MOST_CUTS", cuts)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.index.domains import NumberColumn
 from eddyline.index.grouped_filter import grouped_filter
-from eddyline.operators.query_index import Run
+from eddyline.operators.query_index import RoutedFilter
 from eddyline.routing.eddy import Eddy
 from tests.index.conditions import Condition, Kind, Piece, as_terms
 
@@ -102,29 +102,31 @@ def test_forgotten_operators_begin_anew() -> None:
     assert eddy.account("a").entered == 0 and eddy.account("a").selectivity is None
 
 
-def a_run() -> Run:
+def a_filter() -> RoutedFilter:
     """Conditions x < 1 AND y < 90: attribute 0 rejects nearly all rows, attribute 1 few."""
     conditions: list[Condition] = [[[Piece(0, None, 1)], [Piece(1, None, 90)]] for _ in range(50)]
     terms = as_terms(Kind("nn"), conditions, np.zeros(50, np.bool_))
-    return Run(0, 50, None, grouped_filter(terms), Eddy(half_life=200))
+    found = RoutedFilter(grouped_filter(terms))
+    found.eddy = Eddy(half_life=200)
+    return found
 
 
 def numbers(*columns: np.ndarray) -> list[NumberColumn]:
     return [NumberColumn(c.astype(np.int64), np.empty(0, np.bool_)) for c in columns]
 
 
-def test_a_run_enters_first_the_attribute_that_rejects_most_rows_and_follows_them() -> None:
-    run, rnd = a_run(), np.random.default_rng(0)
+def test_a_filter_enters_first_the_attribute_that_rejects_most_rows_and_follows_them() -> None:
+    routed, rnd = a_filter(), np.random.default_rng(0)
     total = np.zeros(2, np.int64)
     for turn in range(8):
         narrow, wide = rnd.integers(0, 100, (2, 1000))
         if turn >= 3:  # now x holds for all rows, and y for none
             narrow, wide = np.zeros(1000, np.int64), np.full(1000, 95)
-        matches = run.search(numbers(narrow, wide), 1000, np.empty(0, np.bool_), "counts")
+        matches = routed.search(numbers(narrow, wide), 1000, np.empty(0, np.bool_), "counts")
         assert matches.counts.tolist() == (50 * ((narrow < 1) & (wide < 90))).tolist()
         total += matches.entered[0]
         if turn < 3:
             assert matches.entered[0].tolist() == [1000, int((narrow < 1).sum())], f"turn {turn}"
         if turn == 7:
             assert matches.entered[0].tolist() == [0, 1000]
-    assert [run.eddy.account(a).entered for a in (0, 1)] == total.tolist()
+    assert [routed.eddy.account(a).entered for a in (0, 1)] == total.tolist()
