@@ -361,23 +361,21 @@ def _walk(
     for block in range(first_block, blocks):
         base = block * bins
         for row in range(first_row if block == first_block else 0, rows):
+            step = 0  # taken so far
             more = np.uint64(1)  # whether something still to come could reject a number that is left
             if steps == 0:
                 r[:] = ~np.uint64(0)
             else:
                 x = (base + places[order[0], row]) * 64
-                entered[order[0]] += 1
+                step = 1
                 if steps == 1 or meets(possible, x, awaiting, block * 64) == 0:
                     more = intersect(r, 0, possible, x, possible, x, awaiting, block * 64)
                 else:
-                    step = 1
-                    entered[order[1]] += 1
                     y = (base + places[order[1], row]) * 64
                     more = intersect(r, 0, possible, x, possible, y, awaiting, (blocks + block) * 64)
                     step = 2
                     while step < steps and more != 0:
                         g = order[step]
-                        entered[g] += 1
                         y = (base + places[g, row]) * 64
                         more = intersect(r, 0, r, 0, possible, y, awaiting, (step * blocks + block) * 64)
                         step += 1
@@ -411,6 +409,8 @@ def _walk(
                             found_rows[used] = row
                             found_numbers[used] = ~numbers[i]
                             used += 1
+            for i in range(step):
+                entered[order[i]] += 1
             counts[row] += members(r, 0)
             if len(kind) > 0:
                 end = put(r, block, row, kind, size, start, words, halves, end)

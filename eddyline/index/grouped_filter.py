@@ -301,12 +301,14 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
             in_trees[owner[mine]] = True
     for k in np.setdiff1d(np.arange(len(kinds)), [which[g[0]] for g in groups]):
         in_trees[owner[order[begin[k] : begin[k + 1]]]] = False  # with all its boxes, wherever the others are
+    sharp_ends = coded.sharp.copy()  # by condition, those of its choices too
+    sharp_ends[coded.choices.attribute, coded.choices.owner] &= exact[coded.choices.attribute]
     trees = []
     for mine in groups:
         mine = mine[in_trees[owner[mine]]]
         if len(mine):
             sure = not unsure[mine[0]]
-            sharp = np.asarray(coded.sharp[:, owner[mine]].all(axis=1))
+            sharp = np.asarray(sharp_ends[:, owner[mine]].all(axis=1))
             trees.append(
                 _tree(low[:, mine], high[:, mine], restricted[:, mine], sharp, exact, owner[mine], unsure=not sure)
             )

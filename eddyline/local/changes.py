@@ -154,7 +154,7 @@ class Changes:
         """The sets of one stream's rows; None if the part is not about them."""
         n = len(arrival.positions)
         if isinstance(part.found, Deferred):
-            mine = not n or (len(part.found.arrived) == n and part.found.arrived.last[0] == arrival.start)
+            mine = n > 0 and len(part.found.arrived) == n and part.found.arrived.last[0] == arrival.start
             return part.found.sets if mine else None
         last, query = distinct_pairs(part.found, [arrival])
         row, position = (last - arrival.start).astype(np.int32), part.queries.positions(query).astype(np.int32)

@@ -127,8 +127,8 @@ class Matching:
             return np.concatenate([none, *(p.counts for p in self.sets())])
         return np.concatenate([none, *self._in_portions(self._counts)])
 
-    def _counts(self, start: int, found: Sequence[tuple[Run, Matches]]) -> Ints:
-        total = sum((m.counts for _, m in found), np.zeros(len(found[0][1].counts) if found else 0, np.int64))
+    def _counts(self, start: int, rows: int, found: Sequence[tuple[Run, Matches]]) -> Ints:
+        total: Ints = sum((m.counts for _, m in found), np.zeros(rows, np.int64))
         for run, matches in found:
             change, _ = self._decided(run, start, matches)
             total += np.bincount(change - start, minlength=len(total))
@@ -152,8 +152,7 @@ class Matching:
         parts = (lists(portion.rows, row[kept].astype(np.int32), found.members[kept]),)
         return Portion(portion.start, portion.rows, parts)
 
-    def _sets(self, start: int, found: Sequence[tuple[Run, Matches]]) -> Portion:
-        rows = len(found[0][1].counts) if found else 0
+    def _sets(self, start: int, rows: int, found: Sequence[tuple[Run, Matches]]) -> Portion:
         parts: list[Lists | Containers] = []
         listed_rows, listed = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         for run, matches in found:
@@ -171,16 +170,18 @@ class Matching:
         return Portion(start, rows, tuple(parts))
 
     def _in_portions(
-        self, work: Callable[[int, Sequence[tuple[Run, Matches]]], Result], what: str = "counts"
+        self, work: Callable[[int, int, Sequence[tuple[Run, Matches]]], Result], what: str = "counts"
     ) -> list[Result]:
-        """The results of work over portions of the changes: where one begins, and what was found in every run."""
+        """The results of work over portions of the changes: where one begins, its length, and what was found by run."""
         columns = self._columns
         flags = [r.alive(self.step.queries) for r in self.runs]
 
         def look(start: int, stop: int) -> Result:
             part = [c.slice(start, stop) for c in columns]
             runs = zip(self.runs, flags, strict=True)
-            return work(start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs])
+            return work(
+                start, stop - start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs]
+            )
 
         return in_portions(len(self.delta), self.step.threads, look)
 

@@ -10,7 +10,7 @@ that has grown has an index of its own, where its matches can be counted without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -36,6 +36,7 @@ Flags = npt.NDArray[np.bool_]
 
 MOST_QUERIES = 4096  # of a family in a pool
 FEWEST_FAMILIES = 4  # that are worth a pool
+NEVER = -1
 
 Result = TypeVar("Result")
 
@@ -61,9 +62,17 @@ class PoolRun:
     begins: Ints  # the first number of each stretch
     attributes: tuple[int, ...]
     routed: RoutedFilter
+    stood: int  # how many of its queries were not dropped when it was made
 
     def __len__(self) -> int:
         return sum(len(s) for s in self.stretches)
+
+    def without(self, families: Set[int]) -> PoolRun:
+        """The same run, in which the queries of some families never count again."""
+        if families.isdisjoint(s.family for s in self.stretches):
+            return self
+        stretches = tuple(replace(s, cleared=NEVER) if s.family in families else s for s in self.stretches)
+        return replace(self, stretches=stretches)
 
     @cached_property
     def stretch_of(self) -> Numbers32:
@@ -91,6 +100,7 @@ class Pool:
 
     def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:
         """What is needed to match these changes later with the queries of some families as they are now."""
+        self._let_go(steps)
         new = list(self._new(steps))
         if new or self._mostly_gone(steps):
             self._index(new, matchers, steps)
@@ -103,9 +113,18 @@ class Pool:
             if start < len(queries):
                 yield Stretch(family, start, len(queries), queries.cleared)
 
+    def _let_go(self, steps: Mapping[int, Step]) -> None:
+        """Families that are here no more are forgotten: if one comes back, it comes anew."""
+        gone = self._known.keys() - steps.keys()
+        if not gone:
+            return
+        for family in gone:
+            del self._known[family]
+        self.runs = tuple(r.without(gone) for r in self.runs)
+
     def _mostly_gone(self, steps: Mapping[int, Step]) -> bool:
         alive = sum(len(r) if not len(f) else int(f.sum()) for r, f in ((r, r.alive(steps)) for r in self.runs))
-        return 2 * alive < sum(len(r) for r in self.runs)
+        return 2 * alive < sum(r.stood for r in self.runs)
 
     def _index(self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> None:
         runs, taken = list(self.runs), list(new)
@@ -150,7 +169,8 @@ class Pool:
             required,
             partial,
         )
-        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(together)))
+        stood = sum(int(steps[s.family].queries.alive[s.start : s.stop].sum()) for s in stretches)
+        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(together)), stood)
 
     def _attribute(self, expr: Expr) -> int:
         if expr not in self.attributes:
@@ -202,7 +222,7 @@ class PoolMatching:
                 total[family] += n
         return total
 
-    def _tally(self, start: int, found: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
+    def _tally(self, start: int, rows: int, found: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
         total: dict[int, int] = {}
         for run, matches in found:
             counts = np.zeros(len(run.stretches), np.int64)
@@ -220,12 +240,14 @@ class PoolMatching:
         """By family, for every change the set of its queries."""
         found: dict[int, list[Portion]] = {}
         for start, rows, parts in self._in_portions(self._lists):
-            for family, part in parts.items():
-                found.setdefault(family, []).append(Portion(start, rows, (part,)))
+            for family in self.steps:
+                mine = (parts[family],) if family in parts else ()
+                found.setdefault(family, []).append(Portion(start, rows, mine))
         return found
 
-    def _lists(self, start: int, found: Sequence[tuple[PoolRun, Matches]]) -> tuple[int, int, dict[int, Lists]]:
-        rows = len(found[0][1].counts) if found else 0
+    def _lists(
+        self, start: int, rows: int, found: Sequence[tuple[PoolRun, Matches]]
+    ) -> tuple[int, int, dict[int, Lists]]:
         pairs: dict[int, list[tuple[Numbers32, Numbers32]]] = {}
         for run, matches in found:
             row, number = self._sure(run, start, matches)
@@ -263,7 +285,7 @@ class PoolMatching:
             numbers.append((position + begin).astype(np.int32))
         return np.concatenate(rows), np.concatenate(numbers)
 
-    def _in_portions(self, work: Callable[[int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
+    def _in_portions(self, work: Callable[[int, int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
         flags = [r.alive(self.steps) for r in self.runs]
         columns = self._columns
 
@@ -272,7 +294,7 @@ class PoolMatching:
             for run, alive in zip(self.runs, flags, strict=True):
                 part = [columns[a].slice(start, stop) for a in run.attributes]
                 found.append((run, run.routed.search(part, stop - start, alive, "lists")))
-            return work(start, found)
+            return work(start, stop - start, found)
 
         return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look)
 

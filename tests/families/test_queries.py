@@ -17,7 +17,10 @@ Query = tuple[str, tuple[Any, ...], int]  # name, values, since
 def listed(rows: QueryRows) -> dict[int, Query]:
     """The live queries by id."""
     names, params = rows.names.to_pylist(), [p.to_pylist() for p in rows.params]
-    return {int(rows.ids[i]): (names[i], tuple(p[i] for p in params), int(rows.since_at(np.array([i]))[0])) for i in rows.live().tolist()}
+    return {
+        int(rows.ids[i]): (names[i], tuple(p[i] for p in params), int(rows.since_at(np.array([i]))[0]))
+        for i in rows.live().tolist()
+    }
 
 
 def check(table: QueryTable, plain: dict[int, Query], note: str = "") -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.index import domains, grouped_filter, parallel, upkeep
-from eddyline.local import connection
+from eddyline.local import pooling
 from eddyline.local.changes import Changes
 
 BEGIN = dt.datetime(2026, 1, 1)
@@ -34,7 +34,7 @@ class Twins:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: str, threads: int = 1, most: int = 4096) -> None:
         """`most`: queries of a family in a pool."""
         self.monkeypatch, self.rnd, self.seed, self.most = monkeypatch, Random(seed), f"seed {seed}", most
-        monkeypatch.setattr(connection, "MOST_QUERIES", most)
+        monkeypatch.setattr(pooling, "MOST_QUERIES", most)
         self.apart, self.pooled = (eddyline.connect(threads=threads) for _ in range(2))
         self.names: list[str] = []
         self.made = self.clock = 0
@@ -103,7 +103,7 @@ class Twins:
         ]
         found = []
         for db, fewest in ((self.apart, 10**9), (self.pooled, 1)):
-            self.monkeypatch.setattr(connection, "FEWEST_FAMILIES", fewest)
+            self.monkeypatch.setattr(pooling, "FEWEST_FAMILIES", fewest)
             found.append(db.push("s", rows))
         small = [r for r in self.pooled.running.values() if r.chain and len(r.family.queries) <= self.most]
         assert not self.apart.pools and len(self.pooled.pools) == min(len(small), 1), self.seed
