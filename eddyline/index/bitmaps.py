@@ -27,8 +27,20 @@ import numpy.typing as npt
 from numba import njit
 
 from eddyline.index.boxes import Found
-from eddyline.index.sets import Containers, Kinds, put, room
-from eddyline.index.vectors import SET_WORDS, copy_set, intersect, lowest_bit, meets, members, on_lines, unite
+from eddyline.index.rooms import room
+from eddyline.index.sets import Containers, Kinds, put
+from eddyline.index.vectors import (
+    SET_WORDS,
+    copy_set,
+    intersect,
+    lowest_bit,
+    meets,
+    members,
+    on_lines,
+    run_starts,
+    stream_set,
+    unite,
+)
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -411,9 +423,16 @@ def _walk(
                             used += 1
             for i in range(step):
                 entered[order[i]] += 1
-            counts[row] += members(r, 0)
+            count = members(r, 0)
+            counts[row] += count
             if len(kind) > 0:
-                end = put(r, block, row, kind, size, start, words, halves, end)
+                if count >= 256 and run_starts(r, 0) >= 128:  # what is most often put, without a call
+                    end = (end + 7) // 8 * 8
+                    kind[block, row], size[block, row], start[block, row] = 3, count, end
+                    stream_set(words, end, r, 0)
+                    end += 64
+                else:
+                    end = put(r, block, row, kind, size, start, words, halves, end)
     return blocks, 0, used, end
 
 

@@ -13,9 +13,11 @@ SMALLEST = 1_024
 Result = TypeVar("Result")
 
 
-def in_portions(rows: int, threads: int, work: Callable[[int, int], Result]) -> list[Result]:
-    """The results of `work(start, stop)` over portions that cover all rows, in their order."""
-    size = min(LARGEST, max(SMALLEST, -(-rows // threads)))
+def in_portions(
+    rows: int, threads: int, work: Callable[[int, int], Result], largest: int | None = None
+) -> list[Result]:
+    """The results of `work(start, stop)` over portions that cover all rows, in their order, `largest` rows at most."""
+    size = min(largest or LARGEST, max(SMALLEST, -(-rows // threads)))
     starts = range(0, rows, size)
     if threads == 1 or len(starts) < 2:
         return [work(s, min(s + size, rows)) for s in starts]

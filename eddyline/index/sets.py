@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from numba import njit
 
-from eddyline.index.vectors import lowest_bit, members, run_starts, stream_set
+from eddyline.index.vectors import lowest_bit, members, run_starts, copy_set
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -112,11 +111,6 @@ def tally(part: Lists | Containers, slot_of: Numbers32, slots: int) -> Ints:
     found = np.zeros(slots, np.int64)
     np.add.at(found, slot_of[part.numbers], numbers)
     return found
-
-
-def room(words: int) -> Words:
-    """Room from Arrow's memory pool, which keeps what was let go: from the system, 13 kB a row took 3 times as long."""
-    return np.frombuffer(pa.allocate_buffer(8 * words), np.uint64)
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -253,5 +247,5 @@ def put(
     kind[block, row] = BITMAP
     end = (end + 7) // 8 * 8  # on a cache line
     start[block, row] = end
-    stream_set(words, end, r, 0)
+    copy_set(words, end, r, 0)
     return end + 64

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.index.domains import ValueColumn, value_column
 from eddyline.index.grouped_filter import Matches
-from eddyline.index.parallel import in_portions
+from eddyline.index.parallel import LARGEST, in_portions
 from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
 from eddyline.operators.condition import Condition
@@ -183,7 +183,8 @@ class Matching:
                 start, stop - start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs]
             )
 
-        return in_portions(len(self.delta), self.step.threads, look)
+        blocks = max((r.routed.blocks for r in self.runs), default=0) if what == "lists" else 0
+        return in_portions(len(self.delta), self.step.threads, look, LARGEST // (1 + blocks // 4))
 
     def _decided(self, run: Run, start: int, matches: Matches) -> tuple[Ints, Ints]:
         """The pairs a filter was not sure of, each once, as far as they hold."""

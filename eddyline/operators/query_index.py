@@ -40,6 +40,11 @@ class RoutedFilter:
         self.filter = filter_
         self.eddy = Eddy()
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of bitmaps it has: what listing takes for a row."""
+        return sum(m.blocks for m in self.filter.maps)
+
     def search(self, columns: Sequence[ValueColumn], rows: int, alive: Flags, what: str) -> Matches:
         """What some rows satisfy; they visit the attributes of bitmaps in the eddy's order."""
         matches = search(self.filter, columns, rows, alive, self._order, what)
