@@ -39,7 +39,7 @@ Route = Callable[[Bitmaps, Codes], Ints]
 
 MOST_BOXES = 16  # of one condition
 SMALLEST_TREE = 64
-MOST_TREES = 64
+MOST_TREES = 128
 MOST_TOLD_APART = 60  # attributes
 NARROW = 0.8  # an attribute of which a condition accepts more is not worth telling trees apart by
 
@@ -278,11 +278,9 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
     owner, low, high, several = _boxes(coded, chosen)
     top = sizes[:, None] - 1
     restricted = (low > NULL) | (high < top)
-    narrow = restricted & ((high.astype(np.int64) - low + 1) < NARROW * (top + 1))
+    share = (high.astype(np.float64) - low + 1) / (top + 1)
     unsure = several[owner] | partial[owner]
-    weight = 1 << np.arange(len(narrow[:MOST_TOLD_APART]), dtype=np.int64)
-    kind = (narrow[:MOST_TOLD_APART] * weight[:, None]).sum(axis=0) * 2 + unsure
-    kinds, which, count = np.unique(kind, return_inverse=True, return_counts=True)
+    kinds, which, count = np.unique(_kinds(share, restricted) * 2 + unsure, return_inverse=True, return_counts=True)
     by_size = np.argsort(-count)
     order = np.argsort(which, kind="stable")
     begin = np.append(0, np.cumsum(count))
@@ -292,9 +290,8 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
     for k in by_size[:MOST_TREES]:
         mine = order[begin[k] : begin[k + 1]]
         affordable = per_condition <= BYTES_PER_CONDITION or int(coded.standing.sum()) <= FEW
-        if affordable and _tree_cost(low[:, mine], high[:, mine], sizes) > len(mine) / dense.BLOCK * BLOCK_STEP * len(
-            sizes
-        ):
+        in_blocks = len(mine) / dense.BLOCK * BLOCK_STEP * len(sizes)
+        if affordable and _tree_cost(share[:, mine].mean(axis=1), len(mine)) > in_blocks:
             continue
         if count[k] >= SMALLEST_TREE:
             groups.append(mine)
@@ -315,6 +312,26 @@ def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[li
     return trees, in_maps & ~in_trees
 
 
+def _kinds(share: npt.NDArray[np.float64], restricted: Flags) -> Ints:
+    """A number for each box, the same for those that are to stand in one tree: the set of attributes it is narrow in.
+
+    If there are too many sets, only the narrowest attributes of each box count: three of them, two, or one.
+    """
+    narrow = (restricted & (share < NARROW))[:MOST_TOLD_APART]
+    weight = 1 << np.arange(len(narrow), dtype=np.int64)
+    kind: Ints = (narrow * weight[:, None]).sum(axis=0)
+    order = None
+    for most in (3, 2, 1):
+        if len(np.unique(kind)) <= MOST_TREES // 2:
+            break
+        if order is None:
+            order = np.argsort(np.where(narrow, share[:MOST_TOLD_APART], np.inf), axis=0, kind="stable")
+        kind = np.zeros_like(kind)
+        for i in range(min(most, len(narrow))):
+            kind += weight[order[i]] * narrow[order[i], np.arange(narrow.shape[1])]
+    return kind
+
+
 def _few_boxes(coded: _Coded) -> Flags:
     """Conditions with few alternatives."""
     alternatives = np.ones(coded.low.shape[1])
@@ -331,12 +348,14 @@ def _bytes_in_maps(sizes: Ints, exact: Flags) -> float:
     return float(np.minimum(sizes, dense.MOST_BINS).sum()) / 8 * (2 if coarse else 1)
 
 
-def _tree_cost(low: Codes, high: Codes, sizes: Ints) -> float:
-    """What a row costs in a tree of these boxes, for nodes visited and matches, if values are spread over all codes."""
-    share = ((high.astype(np.int64) - low + 1) / sizes[:, None]).mean(axis=1)
-    leaves = max(1.0, float(low.shape[1] / LANES))
+def _tree_cost(share: npt.NDArray[np.float64], boxes: int) -> float:
+    """What a row costs in a tree, for nodes visited and matches, if values are spread over all codes.
+
+    `share` has, by attribute, the mean share of codes that its boxes accept.
+    """
+    leaves = max(1.0, boxes / LANES)
     visited = leaves * sparse.tiled(np.sort(share), leaves)[1]
-    return NODE * (1 + 1.3 * visited) + MATCH * float(low.shape[1] * np.prod(share))
+    return NODE * (1 + 1.3 * visited) + MATCH * boxes * float(np.prod(share))
 
 
 def _tree(

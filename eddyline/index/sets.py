@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from eddyline.index.vectors import lowest_bit, members, run_starts, copy_set
+from eddyline.index.vectors import copy_set, lowest_bit, members, run_starts
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]

@@ -16,7 +16,7 @@ MEANING: dict[int, Callable[[int, int], int]] = {
     NEGATION: lambda left, right: max(left - right, 0),
     INTERSECT: lambda left, right: min(left, right),
 }
-LAST = 26
+LAST = 40  # beyond any end of a row that has one
 Change = tuple[int, int, int, int]  # side, sign, ts, exp
 
 

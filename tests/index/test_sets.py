@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.sets import KINDS, Containers, Lists, lists, merged, put, room, tally
+from eddyline.index.rooms import room
+from eddyline.index.sets import KINDS, Containers, Lists, lists, merged, put, tally
 
 BLOCK = 4096
 SHAPES: dict[str, list[int]] = {  # members of one block
