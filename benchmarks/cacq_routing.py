@@ -15,7 +15,7 @@ import pyarrow as pa
 import eddyline
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
-from eddyline.index import bitmaps
+from eddyline.index import bitmap_search
 from eddyline.index.boxes import Found
 from eddyline.index.domains import value_column
 from eddyline.operators.pool import PoolRun
@@ -55,7 +55,9 @@ def by_order(run: PoolRun, columns: npt.NDArray[np.uint16], order: npt.NDArray[n
     """Filters that some tuples enter together in a fixed order."""
     (maps,) = run.routed.filter.maps
     counts = np.zeros(columns.shape[1], np.int64)
-    visits, _ = bitmaps.search(maps, columns, np.empty(0, np.bool_), order, counts, Found.with_room(16), listing=False)
+    visits, _ = bitmap_search.search(
+        maps, columns, np.empty(0, np.bool_), order, counts, Found.with_room(16), listing=False
+    )
     return int(visits.sum())
 
 

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from eddyline.index import bitmaps as dense
+from eddyline.index import bitmap_search as dense
 from eddyline.index import boxes as sparse
-from eddyline.index.bitmaps import Bitmaps, Pieces, bitmaps
+from eddyline.index.bitmaps import BLOCK, MOST_BINS, Bitmaps, bitmaps
 from eddyline.index.boxes import BoxTree, Found, box_tree
-from eddyline.index.domains import NULL, Domain, ValueColumn, numbers_domain, texts_domain
+from eddyline.index.domains import NULL, Domain, ValueColumn
 from eddyline.index.sets import Containers, merged
+from eddyline.index.terms import Coded, Pieces, Terms, changing, coded, domain_of, pieces_of
 from eddyline.index.vectors import LANES
 
 Ints = npt.NDArray[np.int64]
@@ -46,37 +46,7 @@ NARROW = 0.8  # an attribute of which a condition accepts more is not worth tell
 # Nanoseconds of a row, measured: what a node of a tree costs it, a match there, and a block of bitmaps per attribute.
 NODE, MATCH, BLOCK_STEP = 11.0, 2.0, 9.0
 # Bitmaps that are larger are only made while the conditions are few.
-BYTES_PER_CONDITION, FEW = 160, 4 * dense.BLOCK
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """Ranges over one attribute: piece i of clause `clause[i]` of condition `owner[i]` accepts start <= x < stop.
-
-    Unbounded ends are flagged. A piece with `null` accepts NULL and nothing else. Starts and stops are integers, or
-    binary arrays for texts.
-    """
-
-    owner: Ints
-    clause: Ints
-    start: Ints | pa.Array
-    stop: Ints | pa.Array
-    no_start: Flags
-    no_stop: Flags
-    null: Flags
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Conditions 0 … size - 1, by attribute: clauses of a single piece, each with its own owners, and the pieces of
-    clauses that have several. Also how many clauses a condition must satisfy, and which have
-    a part that is no range."""
-
-    size: int
-    single: tuple[tuple[Ranges, ...], ...]
-    choices: tuple[Ranges | None, ...]
-    required: Ints
-    partial: Flags
+BYTES_PER_CONDITION, FEW = 160, 4 * BLOCK
 
 
 @dataclass(frozen=True)
@@ -113,16 +83,16 @@ class Matches:
 
 def grouped_filter(terms: Terms) -> GroupedFilter:
     """Indexes conditions. O(n log n)."""
-    domains = tuple(_domain(rs, r) for rs, r in zip(terms.single, terms.choices, strict=True))
-    coded = _coded(terms, domains)
+    domains = tuple(domain_of(rs, r) for rs, r in zip(terms.single, terms.choices, strict=True))
+    given = coded(terms, domains)
     exact = np.array([d.exact for d in domains], np.bool_)
     sizes = np.array([d.size for d in domains], np.int64)
-    trees, in_maps = _trees(coded, sizes, exact, terms.partial)
+    trees, in_maps = _trees(given, sizes, exact, terms.partial)
     maps, partial = [], []
     for kind in (False, True):
         numbers = np.nonzero(in_maps & (terms.partial == kind))[0]
         if len(numbers):
-            maps.append(bitmaps(numbers.astype(np.int32), _pieces(coded, numbers, sizes), sizes.tolist(), exact))
+            maps.append(bitmaps(numbers.astype(np.int32), pieces_of(given, numbers, sizes), sizes.tolist(), exact))
             partial.append(kind)
     return GroupedFilter(terms.size, domains, tuple(trees), tuple(maps), tuple(partial))
 
@@ -153,163 +123,68 @@ def search(
     return matches
 
 
-# --- building --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class _Coded:
-    """Conditions in codes: the box in which all clauses of a single piece hold, by attribute and condition, and whether
-    its ends are at cuts, so that codes tell all about it; the pieces of the other clauses, sorted by owner, layer and
-    clause; and which conditions can hold at all."""
+class _Boxes:
+    """Conditions as boxes: whose, low and high ends by attribute, and what follows from these."""
 
+    owner: Ints
     low: Codes
     high: Codes
-    sharp: Flags
-    choices: Pieces
-    standing: Flags
+    several: Flags  # by condition: whether a row may be in several of its boxes
+    sizes: Ints
+
+    @cached_property
+    def restricted(self) -> Flags:
+        """By attribute, whether a box accepts less than all codes."""
+        return np.asarray((self.low > NULL) | (self.high < self.sizes[:, None] - 1))
+
+    @cached_property
+    def share(self) -> npt.NDArray[np.float64]:
+        """By attribute, the share of codes that a box accepts."""
+        return np.asarray((self.high.astype(np.float64) - self.low + 1) / self.sizes[:, None])
 
 
-def _domain(single: Sequence[Ranges], choices: Ranges | None) -> Domain:
-    parts = [*single, *([] if choices is None else [choices])]
-    ends = []
-    for r in parts:
-        ends.append(_some(r.start, ~(r.no_start | r.null)))
-        ends.append(_some(r.stop, ~(r.no_stop | r.null)))
-    if isinstance(ends[0], pa.Array):
-        return texts_domain(pa.concat_arrays(ends))
-    return numbers_domain(np.concatenate(ends))
-
-
-def _some(values: Ints | pa.Array, which: Flags) -> Ints | pa.Array:
-    return values.filter(pa.array(which)) if isinstance(values, pa.Array) else values[which]
-
-
-def _ends(ranges: Ranges, domain: Domain) -> tuple[Codes, Codes]:
-    low = np.where(ranges.no_start, NULL + 1, domain.first_codes(ranges.start)).astype(np.uint16)
-    high = np.where(ranges.no_stop, domain.size - 1, domain.last_codes(ranges.stop)).astype(np.uint16)
-    low[ranges.null], high[ranges.null] = NULL, NULL
-    return low, high
-
-
-def _coded(terms: Terms, domains: Sequence[Domain]) -> _Coded:
-    n = terms.size
-    low = np.zeros((len(domains), n), np.uint16)
-    high = np.empty((len(domains), n), np.uint16)
-    sharp = np.ones((len(domains), n), np.bool_)
-    met = np.zeros(n, np.int64)  # clauses that can hold
-    for a, domain in enumerate(domains):
-        high[a] = domain.size - 1
-        for ranges in terms.single[a]:
-            first, last = _ends(ranges, domain)
-            low[a, ranges.owner] = np.maximum(low[a, ranges.owner], first)
-            high[a, ranges.owner] = np.minimum(high[a, ranges.owner], last)
-            met[ranges.owner] += 1
-            if not domain.exact:
-                sharp[a, ranges.owner] &= ranges.no_start | ranges.null | (first != domain.last_codes(ranges.start))
-                sharp[a, ranges.owner] &= ranges.no_stop | ranges.null | (last != domain.first_codes(ranges.stop))
-    choices = _layered(
-        [_choice_pieces(r, d, a) for a, (r, d) in enumerate(zip(terms.choices, domains, strict=True)) if r]
-    )
-    if len(choices):
-        np.add.at(met, choices.owner[_changing(choices.owner, choices.clause)], 1)
-    standing = (met == terms.required) & (low <= high).all(axis=0)
-    return _Coded(low, high, sharp, choices, standing)
-
-
-def _choice_pieces(ranges: Ranges, domain: Domain, attribute: int) -> Pieces:
-    low, high = _ends(ranges, domain)
-    kept = low <= high
-    owner, clause = ranges.owner[kept].astype(np.int32), ranges.clause[kept].astype(np.int32)
-    return Pieces(owner, np.zeros_like(owner), clause, np.full(len(owner), attribute, np.int32), low[kept], high[kept])
-
-
-def _layered(parts: Sequence[Pieces]) -> Pieces:
-    """All pieces together, sorted; a clause over several attributes gets a layer, counted within its condition."""
-    none = np.empty(0, np.int32)
-    empty = Pieces(none, none, none, none, none.astype(np.uint16), none.astype(np.uint16))
-    pieces = _joined([empty, *parts])
-    pieces = pieces.take(np.lexsort((pieces.clause, pieces.owner)))
-    if not len(pieces):
-        return pieces
-    begin = np.nonzero(_changing(pieces.owner, pieces.clause))[0]
-    mixed = np.maximum.reduceat(pieces.attribute, begin) != np.minimum.reduceat(pieces.attribute, begin)
-    numbered = np.cumsum(mixed)
-    before = np.maximum.accumulate(np.where(_changing(pieces.owner[begin]), numbered - mixed, 0))
-    layer = np.where(mixed, numbered - before, 0).astype(np.int32)
-    layer = np.repeat(layer, np.diff(np.append(begin, len(pieces))))
-    pieces = Pieces(pieces.owner, layer, pieces.clause, pieces.attribute, pieces.low, pieces.high)
-    return pieces.take(np.lexsort((pieces.clause, pieces.layer, pieces.owner)))
-
-
-def _joined(parts: Sequence[Pieces]) -> Pieces:
-    return Pieces(*(np.concatenate([getattr(p, n) for p in parts]) for n in Pieces.__dataclass_fields__))
-
-
-def _changing(*columns: npt.NDArray[Any]) -> Flags:
-    """Where a row differs from the one before; the first does."""
-    found = np.zeros(len(columns[0]), np.bool_)
-    found[:1] = True
-    for c in columns:
-        found[1:] |= c[1:] != c[:-1]
-    return found
-
-
-def _pieces(coded: _Coded, numbers: Ints, sizes: Ints) -> Pieces:
-    """The conditions of some numbers as pieces, numbered anew; their boxes come as one clause per attribute."""
-    low, high = coded.low[:, numbers], coded.high[:, numbers]
-    restricted = np.nonzero((low > NULL) | (high < sizes[:, None] - 1))
-    attribute, owner = (x.astype(np.int32) for x in restricted)
-    nothing = np.zeros(len(owner), np.int32)
-    own = Pieces(owner, nothing, attribute, attribute, low[attribute, owner], high[attribute, owner])
-    place = np.full(coded.low.shape[1], -1, np.int32)
-    place[numbers] = np.arange(len(numbers), dtype=np.int32)
-    rest = coded.choices.take(place[coded.choices.owner] >= 0)
-    clause = rest.clause + np.int32(len(sizes))
-    found = _joined([own, Pieces(place[rest.owner], rest.layer, clause, rest.attribute, rest.low, rest.high)])
-    return found.take(np.lexsort((found.clause, found.layer, found.owner)))
-
-
-def _trees(coded: _Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[list[BoxTree], Flags]:
+def _trees(coded: Coded, sizes: Ints, exact: Flags, partial: Flags) -> tuple[list[BoxTree], Flags]:
     """One tree per set of attributes restricted, where that pays; and which conditions are left for bitmaps."""
-    in_maps = coded.standing.copy()
     chosen = coded.standing & _few_boxes(coded)
     if not chosen.any() or not len(sizes):
-        return [], in_maps
-    owner, low, high, several = _boxes(coded, chosen)
-    top = sizes[:, None] - 1
-    restricted = (low > NULL) | (high < top)
-    share = (high.astype(np.float64) - low + 1) / (top + 1)
-    unsure = several[owner] | partial[owner]
-    kinds, which, count = np.unique(_kinds(share, restricted) * 2 + unsure, return_inverse=True, return_counts=True)
-    by_size = np.argsort(-count)
-    order = np.argsort(which, kind="stable")
-    begin = np.append(0, np.cumsum(count))
-    per_condition = _bytes_in_maps(sizes, exact)
-    in_trees = np.zeros(len(in_maps), np.bool_)
-    groups = []
-    for k in by_size[:MOST_TREES]:
-        mine = order[begin[k] : begin[k + 1]]
-        affordable = per_condition <= BYTES_PER_CONDITION or int(coded.standing.sum()) <= FEW
-        in_blocks = len(mine) / dense.BLOCK * BLOCK_STEP * len(sizes)
-        if affordable and _tree_cost(share[:, mine].mean(axis=1), len(mine)) > in_blocks:
-            continue
-        if count[k] >= SMALLEST_TREE:
-            groups.append(mine)
-            in_trees[owner[mine]] = True
-    for k in np.setdiff1d(np.arange(len(kinds)), [which[g[0]] for g in groups]):
-        in_trees[owner[order[begin[k] : begin[k + 1]]]] = False  # with all its boxes, wherever the others are
+        return [], coded.standing
+    boxes = _boxes(coded, chosen, sizes)
+    unsure = boxes.several[boxes.owner] | partial[boxes.owner]
+    affordable = _bytes_in_maps(sizes, exact) <= BYTES_PER_CONDITION or int(coded.standing.sum()) <= FEW
+    groups, in_trees = _groups(boxes, unsure, affordable=affordable)
     sharp_ends = coded.sharp.copy()  # by condition, those of its choices too
     sharp_ends[coded.choices.attribute, coded.choices.owner] &= exact[coded.choices.attribute]
     trees = []
-    for mine in groups:
-        mine = mine[in_trees[owner[mine]]]
+    for group in groups:
+        mine = group[in_trees[boxes.owner[group]]]
         if len(mine):
-            sure = not unsure[mine[0]]
-            sharp = np.asarray(sharp_ends[:, owner[mine]].all(axis=1))
-            trees.append(
-                _tree(low[:, mine], high[:, mine], restricted[:, mine], sharp, exact, owner[mine], unsure=not sure)
-            )
-    return trees, in_maps & ~in_trees
+            sharp = np.asarray(sharp_ends[:, boxes.owner[mine]].all(axis=1))
+            trees.append(_tree(boxes, mine, sharp, exact, unsure=bool(unsure[mine[0]])))
+    return trees, coded.standing & ~in_trees
+
+
+def _groups(boxes: _Boxes, unsure: Flags, *, affordable: bool) -> tuple[list[Ints], Flags]:
+    """Boxes that are to share a tree, and by condition whether it is in trees, with all its boxes.
+
+    Where bitmaps are `affordable`, a tree must be estimated to cost a row less than they would.
+    """
+    kind = _kinds(boxes.share, boxes.restricted) * 2 + unsure
+    _, which, count = np.unique(kind, return_inverse=True, return_counts=True)
+    order = np.argsort(which, kind="stable")
+    members = np.split(order, np.cumsum(count)[:-1])
+    in_trees = np.zeros(len(boxes.several), np.bool_)
+    in_trees[boxes.owner] = True
+    groups = []
+    for rank, k in enumerate(np.argsort(-count)):
+        mine = members[k]
+        in_blocks = len(mine) / BLOCK * BLOCK_STEP * len(boxes.sizes)
+        dear = affordable and _tree_cost(boxes.share[:, mine].mean(axis=1), len(mine)) > in_blocks
+        if dear or rank >= MOST_TREES or len(mine) < SMALLEST_TREE:
+            in_trees[boxes.owner[mine]] = False
+        else:
+            groups.append(mine)
+    return groups, in_trees
 
 
 def _kinds(share: npt.NDArray[np.float64], restricted: Flags) -> Ints:
@@ -332,20 +207,20 @@ def _kinds(share: npt.NDArray[np.float64], restricted: Flags) -> Ints:
     return kind
 
 
-def _few_boxes(coded: _Coded) -> Flags:
+def _few_boxes(coded: Coded) -> Flags:
     """Conditions with few alternatives."""
     alternatives = np.ones(coded.low.shape[1])
     choices = coded.choices
     if len(choices):
-        begin = np.nonzero(_changing(choices.owner, choices.clause))[0]
+        begin = np.nonzero(changing(choices.owner, choices.clause))[0]
         np.multiply.at(alternatives, choices.owner[begin], np.diff(np.append(begin, len(choices))))
     return alternatives <= MOST_BOXES
 
 
 def _bytes_in_maps(sizes: Ints, exact: Flags) -> float:
     """What a condition takes in bitmaps."""
-    coarse = bool((sizes > dense.MOST_BINS).any()) or not exact.all()
-    return float(np.minimum(sizes, dense.MOST_BINS).sum()) / 8 * (2 if coarse else 1)
+    coarse = bool((sizes > MOST_BINS).any()) or not exact.all()
+    return float(np.minimum(sizes, MOST_BINS).sum()) / 8 * (2 if coarse else 1)
 
 
 def _tree_cost(share: npt.NDArray[np.float64], boxes: int) -> float:
@@ -358,25 +233,22 @@ def _tree_cost(share: npt.NDArray[np.float64], boxes: int) -> float:
     return NODE * (1 + 1.3 * visited) + MATCH * boxes * float(np.prod(share))
 
 
-def _tree(
-    low: Codes, high: Codes, restricted: Flags, sharp: Flags, exact: Flags, owner: Ints, *, unsure: bool
-) -> BoxTree:
+def _tree(boxes: _Boxes, mine: Ints, sharp: Flags, exact: Flags, *, unsure: bool) -> BoxTree:
     """The tree of some boxes; ranges that all have in common, with sharp ends, are no part of it."""
+    low, high = boxes.low[:, mine], boxes.high[:, mine]
+    restricted = boxes.restricted[:, mine].any(axis=1)
     alike = (low == low[:, :1]).all(axis=1) & (high == high[:, :1]).all(axis=1)
-    looked_at = np.nonzero(restricted.any(axis=1) & ~(alike & sharp))[0]
+    looked_at = np.nonzero(restricted & ~(alike & sharp))[0]
     if not len(looked_at):
         looked_at = np.array([0])
-    shared = np.setdiff1d(np.nonzero(restricted.any(axis=1))[0], looked_at)
+    shared = np.setdiff1d(np.nonzero(restricted)[0], looked_at)
     common = np.stack([shared, low[shared, 0], high[shared, 0]], axis=1).astype(np.int64)
-    numbers = owner.astype(np.int32)
-    return box_tree(looked_at, common, exact[looked_at], numbers, low[looked_at], high[looked_at], unsure=unsure)
+    owner = boxes.owner[mine].astype(np.int32)
+    return box_tree(looked_at, common, exact[looked_at], owner, low[looked_at], high[looked_at], unsure=unsure)
 
 
-def _boxes(coded: _Coded, chosen: Flags) -> tuple[Ints, Codes, Codes, Flags]:
-    """Conditions as boxes, one for each choice of a piece from every clause: whose, low and high ends by attribute.
-
-    Also by condition, whether a row may be in several of its boxes.
-    """
+def _boxes(coded: Coded, chosen: Flags, sizes: Ints) -> _Boxes:
+    """Conditions as boxes, one for each choice of a piece from every clause."""
     n = len(chosen)
     owner = np.nonzero(chosen)[0]
     low, high = coded.low[:, owner], coded.high[:, owner]
@@ -385,31 +257,29 @@ def _boxes(coded: _Coded, chosen: Flags) -> tuple[Ints, Codes, Codes, Flags]:
     several[rest.owner[rest.layer > 0]] = True
     several[_overlapping(rest)] = True
     while len(rest):  # the next clause of every condition that has one left
-        begin = np.nonzero(_changing(rest.owner, rest.clause))[0]
-        is_first = _changing(rest.owner)[begin]
+        begin = np.nonzero(changing(rest.owner, rest.clause))[0]
+        is_first = changing(rest.owner)[begin]
         length = np.diff(np.append(begin, len(rest)))
-        start_of, size_of = np.zeros(n, np.int64), np.ones(n, np.int64)
+        start_of, size_of = np.zeros(n, np.int64), np.zeros(n, np.int64)
         start_of[rest.owner[begin[is_first]]] = begin[is_first]
         size_of[rest.owner[begin[is_first]]] = length[is_first]
-        has = np.zeros(n, np.bool_)
-        has[rest.owner] = True
-        copies = size_of[owner]
+        copies = np.maximum(size_of[owner], 1)
         source = np.repeat(np.arange(len(owner)), copies)
         nth = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
         owner, low, high = owner[source], low[:, source], high[:, source]
-        concerned = np.nonzero(has[owner])[0]
+        concerned = np.nonzero(size_of[owner])[0]
         piece = start_of[owner[concerned]] + nth[concerned]
         a = rest.attribute[piece]
         low[a, concerned] = np.maximum(low[a, concerned], rest.low[piece])
         high[a, concerned] = np.minimum(high[a, concerned], rest.high[piece])
         rest = rest.take(~np.repeat(is_first, length))
     possible = (low <= high).all(axis=0)
-    return owner[possible], low[:, possible], high[:, possible], several
+    return _Boxes(owner[possible], low[:, possible], high[:, possible], several, sizes)
 
 
 def _overlapping(pieces: Pieces) -> Numbers32:
     """Owners of clauses over one attribute whose pieces have codes in common."""
     p = pieces.take(np.lexsort((pieces.low, pieces.attribute, pieces.clause, pieces.owner)))
-    same = ~_changing(p.owner, p.clause, p.attribute)[1:]
+    same = ~changing(p.owner, p.clause, p.attribute)[1:]
     # of pieces sorted by their low ends, two neighbours have codes in common if any two have
     return p.owner[1:][same & (p.low[1:] <= p.high[:-1])]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.families.queries import QueryRows
-from eddyline.index.grouped_filter import Ranges, Terms
+from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.atoms import Atom, Flags, Ints, Piece, atom, is_constant, pieces
 from eddyline.operators.evaluate import MAY_OVERFLOW, Functions, evaluate
 from eddyline.plan.expressions import params_of

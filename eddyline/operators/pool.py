@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.index.domains import ValueColumn, value_column
-from eddyline.index.grouped_filter import Matches, Ranges, Terms, grouped_filter
+from eddyline.index.grouped_filter import Matches, grouped_filter
 from eddyline.index.parallel import in_portions
 from eddyline.index.sets import Lists, lists, merged, tally
+from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.base import Step, columns_for
 from eddyline.operators.condition import merged_ranges
 from eddyline.operators.evaluate import evaluate

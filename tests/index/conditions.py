@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eddyline.index.boxes import Flags, Ints
 from eddyline.index.domains import ValueColumn, value_column
-from eddyline.index.grouped_filter import Ranges, Terms
+from eddyline.index.terms import Ranges, Terms
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from eddyline.index import bitmaps as module
-from eddyline.index.bitmaps import Bitmaps, Codes, Flags, Ints, Pieces, bitmaps, search
+from eddyline.index.bitmap_search import search
+from eddyline.index.bitmaps import Bitmaps, Codes, Flags, Ints, bitmaps
 from eddyline.index.boxes import Found
 from eddyline.index.sets import merged
+from eddyline.index.terms import Pieces
 
 SIZES = [0, 1, 31, 32, 33, 64, 65, 1025, 4095, 4096, 4097, 8193]
 NONE_DEAD = np.empty(0, np.bool_)
