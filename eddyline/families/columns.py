@@ -63,10 +63,10 @@ def compacted(values: pa.Array) -> Chunk:
     if len(values) < WORTH_IT:
         return values
     some = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE).astype(np.int64)))
-    counts = some.value_counts()
-    largest = int(np.argmax(counts.field(1).to_numpy()))
-    common = counts.field(0)[largest]
-    same = values.is_null() if not common.is_valid else pc.fill_null(pc.equal(values, common), False)
+    bits = _bits(some)
+    counts = bits.value_counts()
+    common = some[bits.index(counts.field(0)[int(np.argmax(counts.field(1).to_numpy()))]).as_py()]
+    same = values.is_null() if not common.is_valid else _same(values, common)
     if pc.sum(same).as_py() < SHARED * len(values):
         return values
     has = ~same.to_numpy(zero_copy_only=False)
@@ -77,6 +77,17 @@ def compacted(values: pa.Array) -> Chunk:
     before = np.append(0, np.cumsum(np.bitwise_count(words)))[:-1].astype(np.int32)
     own = pa.concat_arrays([values.filter(pa.array(has))])
     return Compact(common, words, before, own, len(values))
+
+
+def _bits(values: pa.Array) -> pa.Array:
+    """Floats by their bits, so that -0.0 is not 0.0 and NaN is NaN."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return values.view(pa.int64() if values.type == pa.float64() else pa.int32())
+
+
+def _same(values: pa.Array, common: pa.Scalar) -> pa.Array:
+    return pc.fill_null(pc.equal(_bits(values), _bits(pa.repeat(common, 1))[0]), False)
 
 
 def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
