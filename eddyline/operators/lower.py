@@ -14,6 +14,7 @@ from eddyline import types as t
 from eddyline.operators.attach import Attach, attached
 from eddyline.operators.base import Operator
 from eddyline.operators.cluster import Cluster
+from eddyline.operators.condition import calls_functions
 from eddyline.operators.counting import Counting
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
@@ -81,8 +82,13 @@ def _(node: nodes.Table, lower: Lower) -> Operator:
 @operator.register
 def _(node: nodes.Select, lower: Lower) -> Operator:
     child = lower(node.input)
-    static = all_of(c for c in conjuncts(node.condition) if not params_of(c))
-    by_query = all_of(c for c in conjuncts(node.condition) if params_of(c))
+    parts = conjuncts(node.condition)
+    by_query = all_of(c for c in parts if params_of(c))
+    if by_query is not None and not (child.attached or isinstance(child, Cluster)):
+        # functions are called for what the other conditions leave
+        by_query = all_of(c for c in parts if params_of(c) or calls_functions(c))
+        parts = [c for c in parts if not calls_functions(c)]
+    static = all_of(c for c in parts if not params_of(c))
     if by_query is not None and isinstance(child, Cluster):
         child.where(by_query)
         by_query = None

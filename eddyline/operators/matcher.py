@@ -72,7 +72,11 @@ class Matcher:
                 break
             check = self.condition.checks[i]
             begun = time.perf_counter()
-            kept = _holds(check, step, delta, change, position)
+            kept = (
+                _holds(check, step, delta, change, position)
+                if params_of(check)
+                else _holds_alike(check, step, delta, change)
+            )
             self.index.learn_check(i, len(change), int(np.count_nonzero(kept)), time.perf_counter() - begun)
             change, position = change[kept], position[kept]
         return change, position
@@ -235,6 +239,14 @@ def _once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
     pairs = np.sort(change * queries + position)
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
     return pairs // queries, pairs % queries
+
+
+def _holds_alike(condition: Expr, step: Step, delta: Delta, change: Ints) -> Mask:
+    """A condition that is the same for all queries: evaluated once for each change."""
+    distinct, which = np.unique(change, return_inverse=True)
+    columns = columns_for(delta.take(distinct), columns_of(condition))
+    found: Mask = holds(condition, columns, (), len(distinct), step.functions)[which]
+    return found
 
 
 def _holds(condition: Expr, step: Step, delta: Delta, change: Ints, position: Ints) -> Mask:

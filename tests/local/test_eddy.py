@@ -1,0 +1,93 @@
+"""What the eddy does as users see it: EXPLAIN ANALYZE, functions that are called no more often than needed."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline
+from eddyline.local import pooling
+
+
+def tuples(rows: int, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    columns = {n: rng.integers(0, 100, rows).astype(np.int32) for n in "abc"}
+    return pa.table(columns | {"ts": pa.array(np.zeros(rows, np.int64), pa.timestamp("us"))})
+
+
+def connection() -> eddyline.Connection:
+    db = eddyline.connect(threads=1)
+    db.execute("CREATE STREAM s (a INT, b INT, c INT, ts TIMESTAMP) WATERMARK ts")
+    return db
+
+
+def explained(db: eddyline.Connection, name: str) -> str:
+    return "\n".join(db.execute(f"EXPLAIN ANALYZE {name}").column(0).to_pylist())
+
+
+def test_explain_shows_tickets_selectivities_and_the_order_in_force() -> None:
+    db = connection()
+    db.execute("CREATE QUERY FAMILY f (x INT, y INT) AS SELECT a FROM s WHERE a > :x AND b > :y")
+    db.register(
+        "f", pa.table({"query": ["q0", "q1"], "x": pa.array([10, 10], pa.int32()), "y": pa.array([90, 90], pa.int32())})
+    )
+    db.push("s", tuples(5000)).count()
+    text = explained(db, "f")
+    b, a = (next(i for i, line in enumerate(text.splitlines()) if line.strip().startswith(n)) for n in ("b:", "a:"))
+    assert b < a, "nine in ten fail b > 90, so it comes first"
+    assert all(x in text for x in ("% of tickets", "2 predicates, selectivity 0.", "visited by 100.0% of rows"))
+
+
+def test_explain_shows_the_pool_of_texts_of_different_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "FEWEST_FAMILIES", 2)
+    db = connection()
+    db.execute("CREATE CONTINUOUS QUERY q1 AS SELECT a FROM s WHERE a > 90")
+    db.execute("CREATE CONTINUOUS QUERY q2 AS SELECT a FROM s WHERE a > 90 AND c < 5")
+    db.push("s", tuples(1000)).count()
+    assert "in the pool of s: 2 queries of 2 families" in explained(db, "q2")
+
+
+def test_a_function_is_called_only_for_what_the_ranges_leave() -> None:
+    calls = []
+    db = connection()
+    db.function("odd", lambda x: calls.append(x) or x % 2 == 1, ["INT"], "BOOLEAN")
+    db.execute("CREATE QUERY FAMILY f (x INT) AS SELECT a FROM s WHERE odd(b) AND a = :x")
+    db.register("f", pa.table({"query": ["q0", "q1"], "x": pa.array([7, 7], pa.int32())}))
+    given = tuples(5000)
+    found = db.push("s", given).count()
+    a, b = (given.column(n).to_numpy() for n in "ab")
+    assert found == 2 * int(((a == 7) & (b % 2 == 1)).sum())
+    assert len(calls) == int((a == 7).sum()), "once for each row, whatever the number of queries"
+
+
+@pytest.mark.parametrize("fanout", [1, 20])
+def test_a_function_over_one_input_of_a_join_is_called_once_for_each_tuple_and_query(fanout: int) -> None:
+    calls = []
+    db = eddyline.connect(threads=1)
+    db.execute("CREATE STREAM quotes (symbol INT, price INT, ts TIMESTAMP) WATERMARK ts")
+    db.execute("CREATE STREAM articles (symbol INT, ts TIMESTAMP) WATERMARK ts")
+    db.function("wanted", lambda price, p: calls.append(price) or price > p, ["INT", "INT"], "BOOLEAN")
+    db.execute(
+        "CREATE QUERY FAMILY f (p INT) AS SELECT q.symbol FROM quotes AS q, articles AS x "
+        "WHERE q.symbol = x.symbol AND wanted(q.price, :p)"
+    )
+    db.register("f", pa.table({"query": ["q0", "q1"], "p": pa.array([10, 50], pa.int32())}))
+    moment = pa.array(np.zeros(10 * fanout, np.int64), pa.timestamp("us"))
+    symbols = np.repeat(np.arange(10, dtype=np.int32), fanout)
+    db.push("articles", pa.table({"symbol": symbols, "ts": moment}))
+    prices = np.arange(0, 100, 10, dtype=np.int32)
+    quotes = {"symbol": np.arange(10, dtype=np.int32), "price": prices, "ts": moment[:10]}
+    found = db.push("quotes", pa.table(quotes)).count()
+    assert found == fanout * int((prices > 10).sum() + (prices > 50).sum())
+    assert len(calls) == 20
+    assert "visits its filter first" in explained(db, "f")
+
+
+def test_tuples_that_no_query_wants_are_not_kept_for_a_join() -> None:
+    db = eddyline.connect(threads=1)
+    db.execute("CREATE STREAM l (k INT, v INT, ts TIMESTAMP) WATERMARK ts")
+    db.execute("CREATE STREAM r (k INT, ts TIMESTAMP) WATERMARK ts")
+    db.execute("CREATE CONTINUOUS QUERY q AS SELECT l.v FROM l, r WHERE l.k = r.k AND l.v > 90")
+    rows = [{"k": i % 5, "v": i, "ts": "2026-01-01 00:00:00"} for i in range(100)]
+    db.push("l", rows)
+    assert db.stats()["families"]["family_1"]["state_rows"] == 9
+    assert db.push("r", [{"k": 1, "ts": "2026-01-01 00:00:00"}]).rows("q").column("v").to_pylist() == [91, 96]
