@@ -24,7 +24,7 @@ def test_the_installed_command_is_this_one() -> None:
 def test_version_and_help_are_short_and_name_only_what_exists(run: Run) -> None:
     assert run("--version").stdout == f"eddyline {eddyline.__version__}\n"
     shown = run("--help").stdout
-    assert re.findall(r"^│ (\w+)", shown, re.MULTILINE) == ["run", "late", "sql", "doctor", "demo", "query"]
+    assert re.findall(r"^│ (\w+)", shown, re.MULTILINE) == ["run", "late", "sql", "doctor", "bench", "demo", "query"]
 
 
 def test_a_script_shows_each_result_and_says_nothing_of_what_has_none(run: Run, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.index.conditions import (
     as_terms,
     truth,
 )
+from tests.nightly import TIMES
 
 SIZES = [0, 1, 31, 32, 33, 64, 1025, 4095, 4096, 4097, 8200]
 NONE_DEAD = np.empty(0, np.bool_)
@@ -104,7 +105,7 @@ def random_conditions(seed: str, kind: Kind, n: int) -> list[Condition]:
 
 @pytest.mark.parametrize("how", FORCED)
 @pytest.mark.parametrize("cuts", [65_533, 5])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4 * TIMES))
 def test_every_structure_agrees_with_plain_evaluation(
     monkeypatch: pytest.MonkeyPatch, how: str, cuts: int, seed: int
 ) -> None:
@@ -216,7 +217,7 @@ def test_a_batch_of_no_rows_finds_nothing() -> None:
     Case("no rows", kind, random_conditions("no rows", kind, 50), rows=0).check()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(2 * TIMES))
 def test_more_than_65533_ends_are_told_apart_by_evaluating(seed: int) -> None:
     rnd = Random(seed)
     starts = rnd.sample(range(10**6), 40_000)

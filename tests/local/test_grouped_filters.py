@@ -17,6 +17,7 @@ from eddyline.index import domains, grouped_filter, upkeep
 from eddyline.local.changes import Changes
 from eddyline.reference.scalar import value
 from eddyline.sql.bound import SelectBlock
+from tests.nightly import TIMES
 
 COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "i8": ("TINYINT", [-128, -1, 0, 1, 2, 127]),
@@ -155,7 +156,7 @@ def run(seed: str, world: World, rounds: int) -> None:
         world.drop(rnd.sample(sorted(world.standing), rnd.randint(0, len(world.standing) // 2)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(60 * TIMES))
 def test_random_conditions_hold_for_a_row_as_the_reference_says(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     made = Made(Random(seed))
     if seed % 3:
@@ -183,7 +184,7 @@ def test_what_is_no_range_over_one_column_holds_as_the_reference_says(
     run(text, World(given, text.format(p=":p", q=":q")), rounds=3)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 * TIMES))
 def test_results_asked_for_later_show_what_was_true_at_the_push(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     small(monkeypatch, 65_533)
     monkeypatch.setattr(upkeep, "SPARE", 10)

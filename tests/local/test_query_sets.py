@@ -11,6 +11,7 @@ from eddyline.index import grouped_filter, parallel, upkeep
 from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
 from tests.local.common import at, row, world
+from tests.nightly import TIMES
 
 FAMILIES = {
     "filter_r": "SELECT a, b FROM r WHERE a > :p AND (b < :q OR n = :k)",
@@ -116,7 +117,7 @@ def small(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 * TIMES))
 def test_sets_have_the_queries_that_the_table_of_affected_rows_has(
     monkeypatch: pytest.MonkeyPatch, seed: int, threads: int
 ) -> None:
@@ -137,7 +138,7 @@ def test_sets_have_the_queries_that_the_table_of_affected_rows_has(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 * TIMES))
 def test_sets_of_several_streams_in_one_push_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, seed: int, threads: int
 ) -> None:

@@ -18,6 +18,7 @@ from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.matcher import Matcher, Matching
 from eddyline.sql.bound import Expr, Field, SelectBlock
 from eddyline.state.delta import MIN, Delta, Ints
+from tests.nightly import TIMES
 from tests.plan.running import ROW, bind
 
 PARAMS = (Field("p", t.INT), Field("q", t.DOUBLE), Field("k", t.STRING))
@@ -109,7 +110,7 @@ def small(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 * TIMES))
 def test_pairs_and_counts_are_those_of_plain_evaluation(monkeypatch: pytest.MonkeyPatch, name: str, seed: int) -> None:
     small(monkeypatch, seed)
     rnd = Random(f"{name} {seed}")
@@ -137,7 +138,7 @@ def test_pairs_and_counts_are_those_of_plain_evaluation(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4 * TIMES))
 def test_what_was_prepared_shows_the_queries_of_that_moment(
     monkeypatch: pytest.MonkeyPatch, name: str, seed: int
 ) -> None:

@@ -13,6 +13,7 @@ import eddyline
 from eddyline.index import domains, grouped_filter, parallel, upkeep
 from eddyline.local import pooling
 from eddyline.local.changes import Changes
+from tests.nightly import TIMES
 
 BEGIN = dt.datetime(2026, 1, 1)
 STREAM = "CREATE STREAM s (a INT, b BIGINT, c DOUBLE, n STRING, at TIMESTAMP, ts TIMESTAMP) WATERMARK ts"
@@ -178,7 +179,7 @@ def run(twins: Twins, turns: int, conditions: list[str] = CONDITIONS) -> None:
     twins.compare_stats("at the end")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 * TIMES))
 def test_a_pool_finds_what_families_find_one_by_one(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     small(monkeypatch, seed)
     twins = Twins(monkeypatch, f"{seed}", threads=1 + 2 * (seed % 2))
@@ -186,7 +187,7 @@ def test_a_pool_finds_what_families_find_one_by_one(monkeypatch: pytest.MonkeyPa
     run(twins, turns=12)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(8 * TIMES))
 def test_families_that_outgrow_a_pool_and_come_back_are_found(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     small(monkeypatch, seed)
     monkeypatch.setattr(upkeep, "SPARE", 0 if seed % 2 else 1000)  # cleared away at once, or never
