@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -21,9 +22,10 @@ def in_portions(
     starts = range(0, rows, size)
     if threads == 1 or len(starts) < 2:
         return [work(s, min(s + size, rows)) for s in starts]
-    return list(_pool(threads).map(lambda s: work(s, min(s + size, rows)), starts))
+    return list(_pool(threads, os.getpid()).map(lambda s: work(s, min(s + size, rows)), starts))
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """One for each process: a fork takes the pool along, but not its threads."""
     return ThreadPoolExecutor(threads, thread_name_prefix="eddyline")

@@ -188,7 +188,9 @@ class Matching:
             )
 
         blocks = max((r.routed.blocks for r in self.runs), default=0) if what == "lists" else 0
-        return in_portions(len(self.delta), self.step.threads, look, LARGEST // (1 + blocks // 4))
+        # functions of the user's are called by one thread
+        threads = 1 if self.matcher.condition.calls_functions else self.step.threads
+        return in_portions(len(self.delta), threads, look, LARGEST // (1 + blocks // 4))
 
     def _decided(self, run: Run, start: int, matches: Matches) -> tuple[Ints, Ints]:
         """The pairs a filter was not sure of, each once, as far as they hold."""
