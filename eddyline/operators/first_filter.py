@@ -5,8 +5,8 @@ no query wants go no further and are not kept, for queries that come later see l
 the conditions with parameters, the tuples carry their queries with them (their lineage) into the joined rows; otherwise
 the joined rows are matched anew with all conditions.
 
-Both ways give the same rows. Which one is taken is decided batch by batch by tickets: the filter earns what it rejects,
-a SteM what finds no partner, and loses where there are several; both are weighed against their measured cost.
+Both ways give the same rows. Which one is taken is decided batch by batch by what a tuple is expected to cost: from the
+share that passes the filter, the partners a tuple finds, and the measured cost of either.
 """
 
 from __future__ import annotations
@@ -55,7 +55,14 @@ class FirstFilter:
 
     def first(self) -> str:
         """What tuples visit first: "filter" or "stem"."""
-        return ("filter", "stem")[self.eddy.order(["filter", "stem"])[0]]
+        filter_, stem = self.eddy.account("filter"), self.eddy.account("stem")
+        if filter_.selectivity is None or stem.selectivity is None:
+            return "filter"
+        passing, partners = filter_.selectivity, stem.selectivity
+        # Joined rows are matched too, at about what the filter costs, unless their tuples carry their queries along.
+        then = stem.cost + partners * filter_.cost
+        before = filter_.cost + passing * (stem.cost if self.carries else then)
+        return "filter" if before <= then else "stem"
 
     def wanted(self, step: Step, delta: Delta) -> Wanted:
         """The tuples that some query wants."""
