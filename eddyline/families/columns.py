@@ -65,7 +65,9 @@ def compacted(values: pa.Array) -> Chunk:
     some = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE).astype(np.int64)))
     bits = _bits(some)
     counts = bits.value_counts()
-    common = some[bits.index(counts.field(0)[int(np.argmax(counts.field(1).to_numpy()))]).as_py()]
+    most = counts.field(0)[int(np.argmax(counts.field(1).to_numpy()))]
+    where = pc.equal(bits, most).fill_null(False) if most.is_valid else bits.is_null()
+    common = some[int(np.argmax(where.to_numpy(zero_copy_only=False)))]
     same = values.is_null() if not common.is_valid else _same(values, common)
     if pc.sum(same).as_py() < SHARED * len(values):
         return values
@@ -80,7 +82,9 @@ def compacted(values: pa.Array) -> Chunk:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Floats by their bits, so that -0.0 is not 0.0 and NaN is NaN."""
+    """Floats by their bits, so that -0.0 is not 0.0 and NaN is NaN; intervals, which have few kernels, as integers."""
+    if pa.types.is_duration(values.type):
+        return values.view(pa.int64())
     if not pa.types.is_floating(values.type):
         return values
     return values.view(pa.int64() if values.type == pa.float64() else pa.int32())

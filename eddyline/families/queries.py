@@ -226,13 +226,14 @@ class QueryTable:
         n = len(ids)
         if not n:
             return
-        self._columns = [with_chunk(c, p, GROWTH) for c, p in zip(self._columns, params, strict=True)]
-        self._names = with_chunk(self._names, names, GROWTH)
-        self._ids, self._since = self._ids.extended(self._size, ids), self._since.extended(self._size, since)
+        columns = [with_chunk(c, p, GROWTH) for c, p in zip(self._columns, params, strict=True)]
+        all_names = with_chunk(self._names, names, GROWTH)
+        all_ids, all_since = self._ids.extended(self._size, ids), self._since.extended(self._size, since)
         if self._size + n > len(self._alive):
             bigger = np.empty(max(self._size + n, len(self._alive) + len(self._alive) // 8), np.bool_)
             bigger[: self._size] = self._alive[: self._size]
             self._alive = bigger
+        self._columns, self._names, self._ids, self._since = columns, all_names, all_ids, all_since
         self._alive[self._size : self._size + n] = True  # beyond what any view shows
         self._size += n
         self._rows = None
@@ -242,12 +243,13 @@ class QueryTable:
         """Turns queries added one by one into columns."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
         n = len(waiting)
         ids = np.arange(self.next_id - n, self.next_id)
         columns = [pa.array([w[1][i] for w in waiting], f.type) for i, f in enumerate(self.params)]
         names = pa.array([w[0] for w in waiting], pa.string())
         self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
+        self._waiting = []
 
     # saving
 

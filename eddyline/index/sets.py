@@ -102,6 +102,16 @@ def merged(rows: int, parts: Sequence[Lists | Containers]) -> Lists:
     return Lists(starts, found)
 
 
+def mark(part: Lists | Containers, flags: npt.NDArray[np.bool_]) -> None:
+    """Sets the flags of all members of all rows."""
+    if isinstance(part, Lists):
+        flags[part.members] = True
+        return
+    numbers = np.zeros(len(part.numbers), np.int64)
+    _tally(part.kind, part.size, part.start, part.words, part.words.view(np.uint16), numbers)
+    flags[part.numbers[numbers > 0]] = True
+
+
 def tally(part: Lists | Containers, slot_of: Numbers32, slots: int) -> Ints:
     """How many members there are in all rows together, by the slot that `slot_of` gives a member. O(members)."""
     if isinstance(part, Lists):
@@ -130,7 +140,7 @@ def _sort_rows(starts: Ints, found: Numbers32) -> None:
     for i in range(len(starts) - 1):
         begin, end = starts[i], starts[i + 1]
         if end - begin > 48:
-            found[begin:end].sort()
+            _merge_runs(found, begin, end)
             continue
         for j in range(begin + 1, end):
             x = found[j]
@@ -139,6 +149,36 @@ def _sort_rows(starts: Ints, found: Numbers32) -> None:
                 found[k] = found[k - 1]
                 k -= 1
             found[k] = x
+
+
+@njit(cache=True, nogil=True)
+def _merge_runs(found: Numbers32, begin: int, end: int) -> None:
+    """Sorts by merging neighbouring runs that ascend: few, where sorted parts were put one behind the other."""
+    n = end - begin
+    source, target = found[begin:end].copy(), np.empty(n, np.int32)
+    runs = 2
+    while runs > 1:
+        runs = at = 0
+        while at < n:
+            middle = at + 1
+            while middle < n and source[middle - 1] <= source[middle]:
+                middle += 1
+            stop = middle + 1
+            while stop < n and source[stop - 1] <= source[stop]:
+                stop += 1
+            stop = min(stop, n)
+            a, b = at, middle
+            for k in range(at, stop):
+                if b >= stop or (a < middle and source[a] <= source[b]):
+                    target[k] = source[a]
+                    a += 1
+                else:
+                    target[k] = source[b]
+                    b += 1
+            at = stop
+            runs += 1
+        source, target = target, source
+    found[begin:end] = source
 
 
 @njit(cache=True, nogil=True)

@@ -47,7 +47,7 @@ class Part:
     def changed(self) -> Ints:
         """The positions of the queries whose answer changed."""
         if isinstance(self.found, Deferred):
-            return np.unique(self.found.pairs[1])
+            return self.found.changed(len(self.queries))
         return self.queries.positions(np.unique(query_of(self.found)))
 
 
@@ -208,16 +208,17 @@ class Lookup:
     def __init__(self, registry: Registry, when: Literal["then", "now"] = "then") -> None:
         """`now`: names as they are when asked, for changes that are none."""
         self._registry = registry
-        self._then = {f.number: f.queries.next_id for f in registry} if when == "then" else None
+        self._then = {f.number: (f, f.queries.next_id) for f in registry} if when == "then" else None
 
     def _was_there(self, family: Family, query: int = 0) -> bool:
-        return self._then is None or query < self._then.get(family.number, 0)
+        return self._then is None or query < self._then.get(family.number, (family, 0))[1]
 
     def family(self, name: str, parts: Sequence[Part]) -> Family | None:
         found = self._registry.find(name) if isinstance(name, str) else None
         if found is not None and (self._then is None or found.number in self._then):
             return found
-        return next((p.family for p in parts if p.family.name.lower() == str(name).lower()), None)
+        known = [p.family for p in parts] + [f for f, _ in (self._then or {}).values()]
+        return next((f for f in known if f.name.lower() == str(name).lower()), None)
 
     def query(self, name: str, parts: Sequence[Part]) -> tuple[Family, int]:
         found = self._registry.owner(name) if isinstance(name, str) else None
@@ -229,7 +230,7 @@ class Lookup:
                 return p.family, int(p.queries.ids_at(places[-1:])[0])
         if found is not None:
             return found
-        known = [n for f in self._registry for n in f.queries.rows().names.slice(0, 100).to_pylist()]
+        known = [f.name for f in self._registry] + [n for f in self._registry for n in f.queries.some_names(100)]
         raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
 
 

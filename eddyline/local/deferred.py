@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
+
+from eddyline.index.sets import mark
 from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.condition import calls_functions, may_overflow
@@ -77,6 +80,14 @@ class Deferred:
     def sets(self) -> list[Portion]:
         """For every change the set of queries it belongs to."""
         return self._matching.sets()
+
+    def changed(self, queries: int) -> Ints:
+        """The positions, among so many, of the queries that some change belongs to."""
+        flags = np.zeros(queries, np.bool_)
+        for portion in self.sets:
+            for part in portion.parts:
+                mark(part, flags)
+        return np.nonzero(flags)[0]
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:

@@ -19,14 +19,16 @@ class History:
         self.types = tuple(types)
         self.batches: list[Delta] = []
         self.unchecked = 0  # rows that came since the last look at what can go
+        self._rows = 0
 
     def __len__(self) -> int:
-        return sum(len(b) for b in self.batches)
+        return self._rows
 
     def add(self, batch: Delta) -> None:
         if len(batch):
             self.batches.append(batch)
             self.unchecked += len(batch)
+            self._rows += len(batch)
 
     def let_go(self, before: int, since: int) -> None:
         """Drops tuples with event times below `before` or arrivals below `since`: whole batches, or half-empty ones."""
@@ -38,6 +40,7 @@ class History:
             if n:
                 kept.append(batch if 2 * n > len(batch) else batch.take(needed).spread())
         self.batches = kept
+        self._rows = sum(len(b) for b in kept)
 
     def all(self) -> Delta:
         joined = concat(self.batches, self.types, attached=False)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.errors import DataError
 from eddyline.families.queries import QueryRows
 from eddyline.index.sets import Containers
 from eddyline.operators.matcher import Portion
@@ -44,7 +45,15 @@ class QuerySets:
                 yield place, found.members[found.starts[i] : found.starts[i + 1]].astype(np.int64)
 
     def names(self, positions: Ints) -> list[str]:
-        found: list[str] = self._queries.names_at(np.asarray(positions, np.int64)).to_pylist()
+        """The names of queries, by the positions that iterating gives."""
+        where = np.asarray(positions, np.int64)
+        if len(where) and not 0 <= where.min() <= where.max() < len(self._queries):
+            least, most = int(where.min()), int(where.max())
+            raise DataError(
+                f"Positions of queries are 0 to {len(self._queries) - 1}, not {least} or {most}.",
+                hint="Positions are those that iterating over the sets gives.",
+            )
+        found: list[str] = self._queries.names_at(where).to_pylist()
         return found
 
     @property

@@ -1,12 +1,13 @@
 """Filter before probing: the eddy's choice between a grouped filter and the SteMs of a join (document 1, section 5).
 
-Conditions with parameters over one input alone can be checked on its tuples before they look for partners. Tuples that
-no query wants go no further and are not kept, for queries that come later see later tuples only. Where these are all
-the conditions with parameters, the tuples carry their queries with them (their lineage) into the joined rows; otherwise
-the joined rows are matched anew with all conditions.
+Conditions with parameters over one input alone can be checked on its tuples before they look for partners; tuples that
+no query wants look for none. Where these are all the conditions with parameters, the tuples carry their queries with
+them (their lineage) into the joined rows; otherwise the joined rows are matched anew with all conditions.
 
-Both ways give the same rows. Which one is taken is decided batch by batch by what a tuple is expected to cost: from the
-share that passes the filter, the partners a tuple finds, and the measured cost of either.
+Both ways give the same rows in the same order, and the SteM keeps all tuples either way: what is measured on a clock
+must not show in a result. Which way is taken is decided batch by batch by what a tuple is expected to cost: from the
+share that passes the filter, the partners a tuple finds, and the measured cost of either. Conditions that call
+functions of the user's always come first, so that it does not depend on a clock for which tuples they are called.
 """
 
 from __future__ import annotations
@@ -43,20 +44,21 @@ class FirstFilter:
     """The conditions over one input, as the first thing its tuples meet."""
 
     def __init__(
-        self, own: Sequence[Expr], whole: Matcher, types: Sequence[pa.DataType], *, nothing_else: bool
+        self, own: Sequence[Expr], whole: Matcher, types: Sequence[pa.DataType], *, nothing_else: bool, always: bool
     ) -> None:
         """`own` are over the input's own columns; `whole` knows all conditions over the joined rows.
 
-        `nothing_else`: whether these are all the conditions with parameters."""
+        `nothing_else`: whether these are all the conditions with parameters. `always`: whether there is no choice."""
         self.matcher = Matcher(all_of(own), (), types)
         self.whole = whole
         self.carries = nothing_else
+        self.always = always or self.matcher.condition.calls_functions
         self.eddy = Eddy()
 
     def first(self) -> str:
         """What tuples visit first: "filter" or "stem"."""
         filter_, stem = self.eddy.account("filter"), self.eddy.account("stem")
-        if filter_.selectivity is None or stem.selectivity is None:
+        if self.always or filter_.selectivity is None or stem.selectivity is None:
             return "filter"
         passing, partners = filter_.selectivity, stem.selectivity
         # Joined rows are matched too, at about what the filter costs, unless their tuples carry their queries along.

@@ -24,6 +24,7 @@ from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.condition import may_overflow
 from eddyline.operators.describe import describe_index
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.first_filter import FirstFilter
@@ -142,11 +143,13 @@ class Join(Operator):
     def _first_filter(self, i: int, with_params: list[Expr]) -> FirstFilter | None:
         """The conditions with parameters that the tuples of an input can meet before they are joined."""
         child = self.children[i]
-        own = [p for p in with_params if self._inputs_of(p) == {i}]
+        # What may overflow is left to the joined rows: a tuple without a partner must not be a query's fault.
+        own = [p for p in with_params if self._inputs_of(p) == {i} and not may_overflow(p)]
         if not own or any(c.attached for c in self.children) or child.takes_back or not child.reads_streams:
             return None
         moved = [move_columns(p, partial(_less, int(self.starts[i]))) for p in own]
-        return FirstFilter(moved, self.matcher, child.types, nothing_else=len(own) == len(with_params))
+        nothing_else, several = len(own) == len(with_params), len(self.children) > 2
+        return FirstFilter(moved, self.matcher, child.types, nothing_else=nothing_else, always=several)
 
     def _inputs_of(self, expr: Expr) -> set[int]:
         return {int(np.searchsorted(self.starts, c, side="right")) - 1 for c in columns_of(expr)}
@@ -199,31 +202,29 @@ class Join(Operator):
                 continue
             delta = delta.spread()
             if i != self.frozen_table:
-                delta, found = self._joined(step, i, delta)
-                parts += found
+                parts += self._joined(step, i, delta)
             if self.frozen_table is None or i == self.frozen_table:
                 self._build(i, delta, step)
         return concat(parts, self.types, attached=self.attached)
 
-    def _joined(self, step: Step, i: int, delta: Delta) -> tuple[Delta, list[Delta]]:
-        """The tuples of an input that are worth keeping, and the results they have now."""
+    def _joined(self, step: Step, i: int, delta: Delta) -> list[Delta]:
+        """The results that the tuples of an input have now. Their order does not tell what the tuples visited first."""
         first = self.filters[i]
         if first is None or step.kind == "replay":
-            return delta, list(self._finished(step, self._partners(step, i, delta)))
+            return list(self._finished(step, self._partners(step, i, delta)))
         if first.first() == "stem":
             first.judge(step, delta)
             begun = time.perf_counter()
             together = list(self._partners(step, i, delta))
             first.probed(len(delta), sum(len(j) for j in together), time.perf_counter() - begun)
-            return delta, list(self._finished(step, together))
+            return list(self._finished(step, together))
         wanted = first.wanted(step, delta)
-        delta = wanted.tuples
         begun = time.perf_counter()
-        traced = list(self._traced(step, i, delta))
-        first.probed(len(delta), sum(len(joined) for joined, _ in traced), time.perf_counter() - begun)
+        traced = list(self._traced(step, i, wanted.tuples))
+        first.probed(len(wanted.tuples), sum(len(joined) for joined, _ in traced), time.perf_counter() - begun)
         if not first.carries:
-            return delta, list(self._finished(step, (joined for joined, _ in traced)))
-        return delta, [x for joined, origin in traced for x in first.attach(step, joined, origin, wanted)]
+            return list(self._finished(step, (joined for joined, _ in traced)))
+        return [x for joined, origin in traced for x in first.attach(step, joined, origin, wanted)]
 
     def _partners(self, step: Step, i: int, delta: Delta) -> Iterator[Delta]:
         """The tuples of an input joined with all they find."""

@@ -96,6 +96,7 @@ class PoolRun:
 class Pool:
     def __init__(self) -> None:
         self.attributes: list[Expr] = []
+        self._numbers: dict[Expr, int] = {}
         self.runs: tuple[PoolRun, ...] = ()
         self._known: dict[int, Stretch] = {}  # by family: all of it that is indexed
 
@@ -174,9 +175,10 @@ class Pool:
         return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(together)), stood)
 
     def _attribute(self, expr: Expr) -> int:
-        if expr not in self.attributes:
+        if expr not in self._numbers:
+            self._numbers[expr] = len(self.attributes)
             self.attributes.append(expr)
-        return self.attributes.index(expr)
+        return self._numbers[expr]
 
 
 def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
@@ -313,6 +315,9 @@ class FamilyMatching:
 
     def count(self) -> int:
         return self.pool.tally[self.family]
+
+    def finds_something(self) -> bool:
+        return any(p.counts.any() for p in self.sets())
 
     def sets(self) -> list[Portion]:
         return self.pool.by_family.get(self.family, [])

@@ -65,10 +65,6 @@ class Eddy:
     def entered(self, operator: Hashable, rows: int) -> None:
         self.account(operator).entered += rows
 
-    def forget(self, operators: Sequence[Hashable]) -> None:
-        for operator in operators:
-            self.accounts.pop(operator, None)
-
     def order(self, operators: Sequence[Hashable]) -> list[int]:
         """The places of some operators in the order in which rows are to visit them; equals stay as they are given."""
         return sorted(range(len(operators)), key=lambda i: -self.account(operators[i]).tickets)

@@ -100,7 +100,7 @@ class Packer:
         for running in readers:
             number = running.family.number
             mine = None if together is None else together.of(number)
-            if mine is None or mine.count():
+            if mine is None or mine.finds_something():
                 queries = running.family.queries.rows()
                 run = partial(running.changes_of, MIN, queries, {key: delta}, mine)
                 found, bad, _ = watched(running, self.settings.on_error, run)

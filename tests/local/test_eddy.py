@@ -80,14 +80,3 @@ def test_a_function_over_one_input_of_a_join_is_called_once_for_each_tuple_and_q
     assert found == fanout * int((prices > 10).sum() + (prices > 50).sum())
     assert len(calls) == 20
     assert "visits its filter first" in explained(db, "f")
-
-
-def test_tuples_that_no_query_wants_are_not_kept_for_a_join() -> None:
-    db = eddyline.connect(threads=1)
-    db.execute("CREATE STREAM l (k INT, v INT, ts TIMESTAMP) WATERMARK ts")
-    db.execute("CREATE STREAM r (k INT, ts TIMESTAMP) WATERMARK ts")
-    db.execute("CREATE CONTINUOUS QUERY q AS SELECT l.v FROM l, r WHERE l.k = r.k AND l.v > 90")
-    rows = [{"k": i % 5, "v": i, "ts": "2026-01-01 00:00:00"} for i in range(100)]
-    db.push("l", rows)
-    assert db.stats()["families"]["family_1"]["state_rows"] == 9
-    assert db.push("r", [{"k": 1, "ts": "2026-01-01 00:00:00"}]).rows("q").column("v").to_pylist() == [91, 96]

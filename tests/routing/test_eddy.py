@@ -92,14 +92,12 @@ def test_an_operator_that_costs_nothing_measurable_still_has_tickets() -> None:
     assert eddy.order(["b", "a"]) == [1, 0]
 
 
-def test_forgotten_operators_begin_anew() -> None:
+def test_visits_add_up() -> None:
     eddy = Eddy()
     eddy.learn("a", 10, 100, 0)
     eddy.entered("a", 5)
     eddy.entered("a", 7)
     assert eddy.account("a").entered == 12
-    eddy.forget(["a", "never heard of"])
-    assert eddy.account("a").entered == 0 and eddy.account("a").selectivity is None
 
 
 def a_filter() -> RoutedFilter:
