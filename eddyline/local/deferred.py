@@ -16,7 +16,7 @@ from eddyline.index.sets import mark
 from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.condition import calls_functions, may_overflow
-from eddyline.operators.matcher import Matching, Portion
+from eddyline.operators.matcher import Matching, Portion, paired
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
 from eddyline.operators.scan import StreamScan
@@ -92,7 +92,7 @@ class Deferred:
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
         """(change, query position), in that order."""
-        return self._matching.pairs(self.sets)
+        return paired(self.sets)
 
     @cached_property
     def delta(self) -> Delta:

@@ -226,18 +226,15 @@ class Join(Operator):
             return list(self._finished(step, (joined for joined, _ in traced)))
         return [x for joined, origin in traced for x in first.attach(step, joined, origin, wanted)]
 
-    def _partners(self, step: Step, i: int, delta: Delta) -> Iterator[Delta]:
-        """The tuples of an input joined with all they find."""
+    def _partners(self, step: Step, i: int, delta: Delta, *beside: pa.Array) -> Iterator[Delta]:
+        """The tuples of an input joined with all they find; columns `beside` are carried along as the last ones."""
         columns: list[pa.Array | None] = [None] * len(self.types)
         columns[self.starts[i] : self.starts[i + 1]] = delta.columns
-        return self._probe(step, replace(delta, columns=tuple(columns)), self.orders[i])
+        return self._probe(step, replace(delta, columns=(*columns, *beside)), self.orders[i])
 
     def _traced(self, step: Step, i: int, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
-        """As `_partners`, with the number of the tuple that each joined row came from, carried along as a column."""
-        numbered = replace(delta, columns=(*delta.columns, pa.array(np.arange(len(delta)))))
-        columns: list[pa.Array | None] = [None] * len(self.types)
-        columns[self.starts[i] : self.starts[i + 1]] = numbered.columns[:-1]
-        for joined in self._probe(step, replace(numbered, columns=(*columns, numbered.columns[-1])), self.orders[i]):
+        """As `_partners`, with the number of the tuple that each joined row came from."""
+        for joined in self._partners(step, i, delta, pa.array(np.arange(len(delta)))):
             yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
 
     def _build(self, i: int, delta: Delta, step: Step) -> None:

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from eddyline.index.domains import ValueColumn, value_column
 from eddyline.index.grouped_filter import Matches
-from eddyline.index.parallel import LARGEST, in_portions
+from eddyline.index.parallel import in_portions
 from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import evaluate, holds
-from eddyline.operators.query_index import QueryIndex, Run
+from eddyline.operators.query_index import QueryIndex, Run, rows_to_list
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
@@ -49,9 +49,7 @@ class Matcher:
         """Changes common to the family, as changes of the queries they satisfy."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
-        matching = self.prepare(step, delta)
-        change, position = matching.pairs(matching.sets())
-        return self.attached(step, delta, change, position)
+        return self.attached(step, delta, *paired(self.prepare(step, delta).sets()))
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
         """What is needed to match these changes later, whatever happens to the table of queries until then."""
@@ -66,8 +64,11 @@ class Matcher:
         return self.attached(step, delta, change, position)
 
     def holding(self, step: Step, delta: Delta, change: Ints, position: Ints) -> tuple[Ints, Ints]:
-        """Of some pairs those that satisfy the whole condition."""
-        for i in self.index.check_order():
+        """Of some pairs those that satisfy the whole condition.
+
+        Where a host wants to know whose failures there are, the order is fixed: a clock must not decide who fails.
+        """
+        for i in self.index.check_order() if step.functions.failures is None else range(len(self.condition.checks)):
             if not len(change):
                 break
             check = self.condition.checks[i]
@@ -138,10 +139,6 @@ class Matching:
             total += np.bincount(change - start, minlength=len(total))
         return total
 
-    def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
-        """All pairs (change, query position), in that order: it must not tell how the queries are indexed."""
-        return paired(sets)
-
     def sets(self) -> list[Portion]:
         """For every change the set of queries it belongs to, some changes at a time."""
         found = self._in_portions(self._sets, "lists")
@@ -187,10 +184,10 @@ class Matching:
                 start, stop - start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs]
             )
 
-        blocks = max((r.routed.blocks for r in self.runs), default=0) if what == "lists" else 0
         # functions of the user's are called by one thread
         threads = 1 if self.matcher.condition.calls_functions else self.step.threads
-        return in_portions(len(self.delta), threads, look, LARGEST // (1 + blocks // 4))
+        largest = rows_to_list(self.runs) if what == "lists" else None
+        return in_portions(len(self.delta), threads, look, largest)
 
     def _decided(self, run: Run, start: int, matches: Matches) -> tuple[Ints, Ints]:
         """The pairs a filter was not sure of, each once, as far as they hold."""
@@ -229,7 +226,7 @@ class Portion:
 
 
 def paired(sets: Sequence[Portion]) -> tuple[Ints, Ints]:
-    """Pairs (change, query position) of some portions, in that order."""
+    """Pairs (change, query position) of some portions, in that order: it does not tell how the queries are indexed."""
     found = [(p.start, p.listed()) for p in sets]
     changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in found]
     position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in found)]).astype(np.int64)

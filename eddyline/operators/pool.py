@@ -26,8 +26,8 @@ from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.base import Step, columns_for
 from eddyline.operators.condition import merged_ranges
 from eddyline.operators.evaluate import evaluate
-from eddyline.operators.matcher import Matcher, Portion, paired
-from eddyline.operators.query_index import ALL_ALIVE, GROWTH, RoutedFilter
+from eddyline.operators.matcher import Matcher, Portion
+from eddyline.operators.query_index import ALL_ALIVE, GROWTH, RoutedFilter, rows_to_list
 from eddyline.plan.expressions import columns_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints
@@ -299,7 +299,7 @@ class PoolMatching:
                 found.append((run, run.routed.search(part, stop - start, alive, "lists")))
             return work(start, stop - start, found)
 
-        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look)
+        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look, rows_to_list(self.runs))
 
 
 @dataclass(frozen=True)
@@ -309,10 +309,6 @@ class FamilyMatching:
     pool: PoolMatching
     family: int
 
-    @property
-    def delta(self) -> Delta:
-        return self.pool.delta
-
     def count(self) -> int:
         return self.pool.tally[self.family]
 
@@ -321,6 +317,3 @@ class FamilyMatching:
 
     def sets(self) -> list[Portion]:
         return self.pool.by_family.get(self.family, [])
-
-    def pairs(self, sets: Sequence[Portion]) -> tuple[Ints, Ints]:
-        return paired(sets)

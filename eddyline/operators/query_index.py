@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from eddyline.families.queries import QueryRows
 from eddyline.index.bitmaps import Bitmaps
 from eddyline.index.domains import Codes, ValueColumn
 from eddyline.index.grouped_filter import GroupedFilter, Matches, grouped_filter, search
+from eddyline.index.parallel import LARGEST
 from eddyline.index.upkeep import give_back
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
@@ -83,6 +85,16 @@ class Run:
         """By number, whether its query stands; empty if all do."""
         flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
         return ALL_ALIVE if flags.all() else flags
+
+
+class _HasFilter(Protocol):
+    @property
+    def routed(self) -> RoutedFilter: ...
+
+
+def rows_to_list(runs: Sequence[_HasFilter]) -> int:
+    """How many rows to list at once, so that the room for their sets stays moderate."""
+    return LARGEST // (1 + max((r.routed.blocks for r in runs), default=0) // 4)
 
 
 class QueryIndex:

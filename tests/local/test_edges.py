@@ -11,6 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.families.columns import WORTH_IT, Compact, compacted
+from eddyline.operators.attach import Attach
 from eddyline.operators.first_filter import FirstFilter
 from tests.local.common import row, world
 
@@ -126,3 +127,21 @@ def test_positions_that_are_none_are_refused_with_a_reason() -> None:
     for position in (-1, 1):
         with pytest.raises(eddyline.Error):
             sets.names(np.array([position]))
+
+
+def test_who_fails_does_not_depend_on_what_functions_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where failures are told, functions are called in the order of the text, whatever was measured before."""
+    called = []
+    db = world()
+    db.function("f", lambda a, p: called.append("f") or a > p, ["INT", "INT"], "BOOLEAN")
+    db.function("g", lambda a, p: called.append("g") or a > p, ["INT", "INT"], "BOOLEAN")
+    db.execute("CREATE QUERY FAMILY q (p INT) AS SELECT a FROM r WHERE f(a, :p) AND g(a, :p)")
+    db.register("q", [{"query": "q0", "p": 0}])
+    (running,) = db.running.values()
+    (attach,) = [o for o in running.root.walk() if isinstance(o, Attach)]
+    monkeypatch.setattr(attach.matcher.index, "check_order", lambda: [1, 0])
+    for failures, order in ((None, ["g", "f"]), ([], ["f", "g"])):
+        called.clear()
+        db.functions.failures = failures
+        db.push("r", [row(0, a=1)])
+        assert called == order
