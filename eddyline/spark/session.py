@@ -2,8 +2,9 @@
 
 Spark runs in a session of its own, as POSIX has it, so that Ctrl-C reaches the command alone, which then stops the
 pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display. Unless
-all logs are wanted, two things are left out that no setting of Spark's silences: the warning of the JVM about its
-modules, and what the first Python worker of `transformWithState` prints about itself.
+all logs are wanted, three things are left out that no setting of Spark's silences: the warning of the JVM about its
+modules, what the first Python worker of `transformWithState` prints about itself, and the last words of a streaming
+source that Spark has ended.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from eddyline.errors import StateError
 
 Logs = Literal["quiet", "all"]
 NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
+_TRACEBACK, _CHAIN = "Traceback (most recent call last):", "During handling of the above exception"
+_SOURCE, _CLOSED = "python_streaming_source_runner.py", ("EOFError", "BrokenPipeError", "ConnectionResetError")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2-quiet.properties")
 
 
@@ -104,9 +107,28 @@ def _pass_on(lines: TextIO, noise: Iterable[str]) -> None:
 
 
 def without(lines: Iterable[str], noise: Iterable[str]) -> Iterable[str]:
-    """The lines that hold no noise; empty lines right after a dropped one are dropped with it."""
+    """The lines that hold no noise; what only leads on from a dropped line is dropped with it.
+
+    With noise to drop, neither is a traceback shown that says no more than that Spark has ended a streaming source:
+    its Python process may see the closed connection before it is told to end.
+    """
+    noise = tuple(noise)
     dropped = False
+    held: list[str] = []  # a traceback, up to its last line
     for line in lines:
-        dropped = any(n in line for n in noise) or (dropped and not line.strip())
+        if noise and (held or line.startswith(_TRACEBACK)):
+            held.append(line)
+            if len(held) > 1 and not line.startswith(" "):
+                dropped = _ends_source(held)
+                if not dropped:
+                    yield from held
+                held = []
+            continue
+        dropped = any(n in line for n in noise) or (dropped and (not line.strip() or line.startswith(_CHAIN)))
         if not dropped:
             yield line
+    yield from held
+
+
+def _ends_source(traceback: list[str]) -> bool:
+    return traceback[-1].startswith(_CLOSED) and any(_SOURCE in line for line in traceback)

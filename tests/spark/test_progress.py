@@ -276,6 +276,19 @@ def test_noise_is_left_out_with_the_empty_lines_after_it() -> None:
     assert list(without(lines, ())) == lines
 
 
+def test_that_spark_has_ended_a_source_is_no_news() -> None:
+    runner = '  File "pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 265, in main\n'
+    start, chain = "Traceback (most recent call last):\n", "During handling of the above exception, another occurred:\n"
+    code = "    func_id = read_int(infile)\n"
+    ended = [start, runner, code, "EOFError\n", "\n", chain, "\n", start, runner, code, "BrokenPipeError: [Errno 32]\n"]
+    failed = [start, runner, code, "ValueError: no such offset\n", "\n", chain, "\n", start, runner, "OSError\n"]
+    of_others = [start, '  File "worker.py", line 1, in main\n', code, "EOFError\n"]
+    assert list(without([*ended, "next\n"], NOISE)) == ["next\n"]
+    assert list(without([*failed, *of_others, *ended[:4]], NOISE)) == [*failed, *of_others]
+    assert list(without(ended, ())) == ended
+    assert list(without(ended[:2], NOISE)) == ended[:2]
+
+
 def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path: Path) -> None:
     small = Small(spark, tmp_path, PIPELINE)
     heard: list[Figures] = []
