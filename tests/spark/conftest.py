@@ -1,4 +1,4 @@
-"""What the tests of the Spark host share: one session, and a Kafka cluster that lives inside the client library."""
+"""What the tests of the Spark host share: one session, and topics of a Kafka cluster inside the client library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -103,3 +104,10 @@ def _crc32c(data: bytes) -> int:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
     yield Kafka()
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> str:
+    name = f"t{uuid4().hex}"
+    kafka.create(name)
+    return name

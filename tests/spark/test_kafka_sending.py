@@ -1,0 +1,98 @@
+"""Sending to Kafka: rows are spelled as documented, arrive in order by key, and what is refused is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import pickle
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from eddyline.errors import DataError
+from eddyline.spark.kafka.options import KafkaError
+from eddyline.spark.kafka.output import KafkaOutput, messages
+from tests.spark.topics import batches, reader, rows_to_send, values
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Kafka
+
+
+def test_rows_are_spelled_in_json_as_documented() -> None:
+    when = dt.datetime(2026, 1, 31, 8, 0, 0, 5)
+    columns: list[tuple[str, Any, Any, str]] = [
+        ("null", None, pa.int64(), "null"),
+        ("flag", True, pa.bool_(), "true"),
+        ("long", 2**63 - 1, pa.int64(), "9223372036854775807"),
+        ("float", 0.1, pa.float32(), "0.1"),
+        ("double", 1.0, pa.float64(), "1.0"),
+        ("nan", float("nan"), pa.float64(), '"NaN"'),
+        ("inf", float("-inf"), pa.float32(), '"-Infinity"'),
+        ("text", 'ä"\n', pa.string(), '"ä\\"\\n"'),
+        ("plain", "ä/€", pa.string(), '"ä/€"'),
+        ("bytes", b"\0\xff", pa.binary(), '"AP8="'),
+        ("date", dt.date(2026, 1, 31), pa.date32(), '"2026-01-31"'),
+        ("naive", when, pa.timestamp("us"), '"2026-01-31T08:00:00.000005Z"'),
+        ("zoned", when, pa.timestamp("us", "Asia/Tokyo"), '"2026-01-31T08:00:00.000005Z"'),
+        ("span", dt.timedelta(seconds=-1), pa.duration("us"), "-1000000"),
+        ("exact", Decimal("1.50"), pa.decimal128(10, 2), '"1.50"'),
+        ("list", [1.5, None, float("inf")], pa.list_(pa.float64()), '[1.5,null,"Infinity"]'),
+        ("struct", {"a": when}, pa.struct([("a", pa.timestamp("us"))]), '{"a":"2026-01-31T08:00:00.000005Z"}'),
+    ]
+    table = pa.table({name: pa.array([value], type_) for name, value, type_, _ in columns})
+    ((key, value),) = messages(table, "text")
+    assert key == 'ä"\n'.encode()
+    assert value.decode() == "{" + ",".join(f'"{name}":{text}' for name, _, _, text in columns) + "}"
+    nulls = pa.table({name: pa.nulls(2, type_) for name, _, type_, _ in columns})
+    assert {value.decode() for _, value in messages(nulls, None)} == {
+        "{" + ",".join(f'"{name}":null' for name, *_ in columns) + "}"
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "key"),
+    [
+        (pa.array(["q"]), b"q"),
+        (pa.array([b"\xff"]), b"\xff"),
+        (pa.array([5]), b"5"),
+        (pa.array([None], pa.int64()), None),
+    ],
+)
+def test_a_key_is_the_column_as_text(column: pa.Array, key: bytes | None) -> None:
+    assert [k for k, _ in messages(pa.table({"k": column}), "k")] == [key]
+    assert [k for k, _ in messages(pa.table({"k": column}), None)] == [None]
+
+
+def test_rows_arrive_once_in_order_by_key_and_a_repeat_can_be_told(kafka: Kafka, topic: str) -> None:
+    output = pickle.loads(pickle.dumps(KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic})))
+    with output:
+        assert output.send(rows_to_send(25_000)) == 25_000
+        (table,) = batches(reader(kafka, topic))
+        found = [json.loads(v) for v in values(table)]
+        assert sorted(found, key=lambda row: row["position"]) == rows_to_send(25_000).to_pylist()
+        assert [row["query"].encode() for row in found] == table.column("key").to_pylist()
+        for query in ("q0", "q1", "q2"):
+            mine = [row["position"] for row in found if row["query"] == query]
+            assert mine == sorted(mine)
+        assert output.send(rows_to_send(25_000)) == 25_000
+    (table,) = batches(reader(kafka, topic))
+    assert table.num_rows == 50_000
+    assert len({(row["batch"], row["position"]) for row in map(json.loads, values(table))}) == 25_000
+
+
+def test_rows_without_marks_or_key_are_refused(kafka: Kafka, topic: str) -> None:
+    output = KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic})
+    for name in ("query", "batch", "position"):
+        with pytest.raises(DataError, match=f"topic {topic} lack the column '{name}'"):
+            output.send(rows_to_send(2).drop_columns([name]))
+
+
+def test_the_first_failure_is_raised_and_the_output_can_be_used_again(kafka: Kafka, topic: str) -> None:
+    options = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "kafka.message.max.bytes": "2000"}
+    huge = pa.table({"query": ["q", "x" * 5000, "q"], "batch": [1] * 3, "position": [0, 1, 2]})
+    with KafkaOutput(options) as output:
+        with pytest.raises(KafkaError, match=f"did not take rows for topic {topic}: .*too large"):
+            output.send(huge)
+        assert output.send(rows_to_send(3)) == 3
