@@ -1,4 +1,4 @@
-"""A small world for the tests of the in-process host: streams, rows, and the folds of a log of changes."""
+"""A small world for the tests of the in-process host: streams, a family, rows, and the folds of a log of changes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ CREATE TABLE t (a INT, n STRING);
 CREATE TABLE k (a INT PRIMARY KEY, n STRING);
 CREATE TABLE u (a INT, n STRING) NON RETROACTIVE
 """
+ABOVE = "CREATE QUERY FAMILY above (lo INT) AS SELECT a FROM s WHERE a > :lo"
 
 Change = tuple[str, Any, Any, tuple[Any, ...]]
 
@@ -29,6 +30,19 @@ def world(delay: int = 0, **options: Any) -> Connection:
     db = eddyline.connect(**options)
     db.execute(WORLD.format(delay=delay))
     return db
+
+
+def above(**queries: int | None) -> Any:
+    db = world()
+    db.execute(ABOVE)
+    if queries:
+        db.register("above", pa.table({"query": list(queries), "lo": pa.array(list(queries.values()), pa.int32())}))
+    return db
+
+
+def table_of(names: list[str], **params: list[int]) -> pa.Table:
+    columns = {n: pa.array(values, pa.int32()) for n, values in params.items()}
+    return pa.table({"query": pa.array(names, pa.string())} | columns)
 
 
 def at(seconds: float) -> datetime:
