@@ -1,4 +1,4 @@
-"""What the tests of the Spark host share: one session, and topics of a Kafka cluster inside the client library."""
+"""What the tests of the Spark host share: a session, a Kafka cluster inside the client library, temporary folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -111,3 +113,9 @@ def topic(kafka: Kafka) -> str:
     name = f"t{uuid4().hex}"
     kafka.create(name)
     return name
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would go to the machine's folder for temporary files goes to the test's own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

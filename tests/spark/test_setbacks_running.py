@@ -1,4 +1,4 @@
-"""What may go wrong around a pipeline, one thing at a time: no row is lost, nobody else stops, the log stays whole."""
+"""What may go wrong while a pipeline runs, one thing at a time: no row is lost, and nobody else stops."""
 
 from __future__ import annotations
 
@@ -6,174 +6,28 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.errors import CatalogError, DataError, Error, StateError
+from eddyline.errors import StateError
 from eddyline.local.running import RunningFamily
-from eddyline.spark import Pipeline, keeping
+from eddyline.spark import keeping
 from eddyline.spark import mirror as mirror_of_a_pipeline
 from eddyline.spark.bad_files import File, unread
 from eddyline.spark.calling import machine_folder
 from eddyline.spark.checkpoint import Alone
-from eddyline.spark.commits import CommitLog
 from eddyline.spark.control import ControlReader
 from eddyline.spark.mirror import Mirror
-from tests.spark.bare import Bare
 from tests.spark.inline import Inline
 from tests.spark.processes import until
+from tests.spark.setbacks import ADD, COUNT, SINK, STREAM, bare, batches, no_room, rows, take
 
-STREAM = "CREATE STREAM t (k INT, v BIGINT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path 'in');"
-SINK = "CREATE SINK out USING parquet OPTIONS (path 'out');"
-COUNT = "CREATE CONTINUOUS QUERY q AS SELECT k, count(*) AS n FROM t [RANGE 100 SECONDS] GROUP BY k;"
-ADD = "CREATE QUERY FAMILY f (by BIGINT) AS SELECT k, v + :by AS w FROM t;"
+pytestmark = pytest.mark.usefixtures("apart")
 OVERFLOWS = {"query": "over", "by": 2**63 - 10}
-
-
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-
-def bare(folder: Path, *statements: str, buckets: int = 2) -> Bare:
-    return Bare(folder, "\n".join((STREAM, *statements)), buckets, "quarantine")
-
-
-def rows(*found: tuple[int, int, int]) -> pa.Table:
-    """k, v and the second."""
-    k, v, ts = zip(*found, strict=True)
-    times = pa.array([t * 1_000_000 for t in ts], pa.int64()).cast(pa.timestamp("us"))
-    return pa.table({"k": pa.array(k, pa.int32()), "v": pa.array(v, pa.int64()), "ts": times})
-
-
-def take(host: Bare, *found: tuple[int, int, int], version: int | None = None) -> list[dict[str, Any]]:
-    latest = host.mirror.log.latest()
-    return host.take({"t": [rows(*found)]}, latest if version is None else version, 1000 * host.batch)
-
-
-def batches(folder: Path) -> list[int]:
-    """The micro-batches of which a sink has files."""
-    return sorted({int(f.name.split("-")[1]) for f in folder.rglob("part-*")})
-
-
-def no_room(*_: Any) -> None:
-    raise OSError(28, "No space left on device")
-
-
-# the catalog
-
-
-def test_a_commit_that_cannot_be_written_leaves_the_catalog_as_the_log_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = bare(tmp_path, SINK)
-    with monkeypatch.context() as patch:
-        patch.setattr(CommitLog, "_write", no_room)
-        with pytest.raises(OSError, match="No space"):
-            host.mirror.execute(COUNT)
-    assert not list(host.mirror.registry)
-    host.mirror.execute(COUNT)
-    take(host, (1, 5, 2))
-    assert batches(tmp_path / "out") == [0]
-    Mirror(host.settings.log()).catch_up()
-
-
-def test_a_sink_may_have_the_name_of_a_stream_and_go(tmp_path: Path) -> None:
-    host = bare(tmp_path, COUNT, SINK, "CREATE SINK t USING json OPTIONS (path 'other');")
-    take(host, (1, 5, 0))
-    host.mirror.execute("DROP SINK t")
-    take(host, (1, 5, 2))
-    assert batches(tmp_path / "out") == [0, 1] and batches(tmp_path / "other") == [0]
-
-
-def started(host: Bare) -> None:
-    """As Spark leaves it when it has planned a micro-batch."""
-    offsets = Path(host.settings.checkpoint) / "offsets"
-    offsets.mkdir(exist_ok=True)
-    (offsets / "0").touch()
-
-
-def test_streams_of_a_pipeline_that_has_started_stay(tmp_path: Path) -> None:
-    host = bare(tmp_path)
-    started(host)
-    with pytest.raises(CatalogError, match="'t' stays: Spark fixes the sources"):
-        host.mirror.execute("DROP STREAM t")
-    assert host.mirror.catalog.streams.get("t") is not None
-
-
-def test_a_sink_in_code_without_its_function_is_refused_while_a_pipeline_runs(tmp_path: Path) -> None:
-    host = bare(tmp_path, COUNT)
-    started(host)
-    with pytest.raises(CatalogError, match="The sink 'own' has no function"):
-        host.mirror.execute("CREATE SINK own USING foreach_batch FOR q")
-    host.mirror.served.add("own")
-    host.mirror.execute("CREATE SINK own USING foreach_batch FOR q")
-
-
-def test_a_statement_that_a_script_has_twice_is_carried_out_twice_and_not_again(tmp_path: Path) -> None:
-    script = ("CREATE TABLE c (k INT);", *["INSERT INTO c VALUES (1);"] * 2)
-    host = bare(tmp_path, *script)
-    assert host.mirror.execute("SELECT k FROM c").num_rows == 2
-    host.start("\n".join((STREAM, *script)))
-    assert host.mirror.execute("SELECT k FROM c").num_rows == 2
-
-
-def test_a_statement_is_known_by_its_words(tmp_path: Path) -> None:
-    host = bare(tmp_path, COUNT, SINK)
-    take(host, (1, 1, 0))
-    spaced = COUNT.replace(" AS ", "  /* but */ AS  ").replace("GROUP BY", "GROUP   BY")
-    host.start(f"-- the same\n{STREAM}\n{spaced}\n{SINK}")
-    assert host.mirror.execute("SHOW QUERIES").num_rows == 1 and not host.mirror.dropped_from_script
-    with pytest.raises(CatalogError, match="There is already a query 'q'") as e:
-        host.start(f"{STREAM}\n{COUNT.replace('100', '200')}")
-    assert "The checkpoint has it from before" in str(e.value)
-
-
-def test_a_script_that_never_ran_may_be_changed_at_will(tmp_path: Path) -> None:
-    host = bare(tmp_path, COUNT, SINK)
-    host.start(STREAM.replace("k INT", "k BIGINT") + COUNT.replace("100", "200"))
-    assert host.mirror.execute("SHOW QUERIES").num_rows == 1 and not len(host.mirror.catalog.sinks)
-    host.mirror.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM t")  # not by a script: it stays
-    with pytest.raises(CatalogError, match="is taken by a stream"):
-        host.start(STREAM)
-    assert host.mirror.execute("SHOW QUERIES").num_rows == 2
-
-
-def test_a_function_that_cannot_be_sent_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    host = bare(tmp_path)
-    lock = threading.Lock()
-    with pytest.raises(DataError, match="The function 'held' cannot be pickled"):
-        host.mirror.function("held", lambda k: lock and k, ["INT"], "INT")
-    with pytest.raises(Error, match="held"):
-        host.mirror.execute("CREATE CONTINUOUS QUERY h AS SELECT held(k) AS k FROM t")
-
-
-def test_files_of_the_log_may_go_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror_of_a_pipeline, "COMMITS", 4)
-    host = bare(tmp_path, ADD)
-    for i in range(6):
-        host.mirror.register("f", [{"query": f"q{i}", "by": i}])
-    log = CommitLog(host.settings.log().path)
-    read = log.read_snapshot
-
-    def read_late(number: int) -> Any:
-        for i in range(6, 12):
-            host.mirror.register("f", [{"query": f"q{i}", "by": i}])
-        host.mirror.log.trim(host.mirror.version)
-        monkeypatch.setattr(log, "read_snapshot", read)
-        return read(number)
-
-    monkeypatch.setattr(log, "read_snapshot", read_late)
-    reader = Mirror(log)
-    reader.catch_up()
-    assert reader.execute("SHOW QUERIES").num_rows == 12
 
 
 # quarantine
@@ -301,29 +155,6 @@ def test_rows_go_where_their_sink_was_when_they_were_made(tmp_path: Path) -> Non
     assert not list((tmp_path / "out" / "_staged").iterdir())
     (file,) = (tmp_path / "other").rglob("part-*")
     assert json.loads(file.read_text().splitlines()[0])["batch"] == 1
-
-
-# what users say
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"buckets": 0}, "at least one bucket"),
-        ({"clock": "mid"}, "clock is 'min' or 'max', not 'mid'"),
-        ({"on_error": "nul"}, "on_error is 'quarantine' or 'null'"),
-        ({"on_bad_rows": "go on"}, "on_bad_rows is 'set apart' or 'stop'"),
-        ({"script": "no such file"}, "cannot be read"),
-    ],
-)
-def test_what_a_pipeline_is_given_is_checked_before_it_begins(
-    tmp_path: Path, given: dict[str, Any], problem: str
-) -> None:
-    script = tmp_path / "pipeline.sql"
-    script.write_text(STREAM)
-    with pytest.raises(DataError, match=problem):
-        Pipeline(None, **({"script": script, "checkpoint": tmp_path / "ck"} | given))  # type: ignore[arg-type]
-    assert not (tmp_path / "ck").exists()
 
 
 # machines
