@@ -39,6 +39,11 @@ class Steps:
         found: Ints = self.first[run] + self.slope * (positions - self.start[run])
         return found
 
+    def place_of(self, number: int) -> int:
+        """The position of a number that is there, where numbers ascend."""
+        run = int(self.first.searchsorted(number, side="right")) - 1
+        return int(self.start[run]) + number - int(self.first[run])
+
     def extended(self, size: int, values: Ints) -> Steps:
         """With the numbers that follow position `size`."""
         if not len(values):
@@ -171,14 +176,17 @@ class QueryTable:
     def drop(self, ids: Ints) -> None:
         """Marks queries as gone. Rows stay where they are, so views and indexes made of the table stay right."""
         self._settle()
-        places = self._view().positions(ids)
+        self._mark_gone(self._view().positions(ids), len(ids))
+
+    def drop_one(self, query: int) -> None:
+        self._settle()
+        self._mark_gone(self._ids.place_of(query), 1)
+
+    def _mark_gone(self, places: Ints | int, n: int) -> None:
         if self._seen:  # who looked at them keeps them as they are
             self._alive, self._rows, self._seen = self._alive.copy(), None, False
         self._alive[places] = False
-        self.live -= len(ids)
-
-    def drop_one(self, query: int) -> None:
-        self.drop(np.array([query], np.int64))
+        self.live -= n
 
     @property
     def crowded(self) -> bool:
