@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eddyline.index.rooms import room
-from eddyline.index.sets import KINDS, Containers, Lists, lists, merged, put, tally
+from eddyline.index.sets import KINDS, SHORT, Containers, Lists, lists, merged, put, tally
 
 BLOCK = 4096
 SHAPES: dict[str, list[int]] = {  # members of one block
@@ -145,8 +145,9 @@ def test_bitmaps_begin_with_a_cache_line_and_containers_do_not_overlap(seed: int
 def test_lists_of_pairs_in_any_order_are_those_of_each_row(seed: int) -> None:
     rnd = Random(seed)
     rows = rnd.choice([0, 1, 3, 50])
+    universe = rnd.choice([64, 2000, 5_000_000])
     pairs = list(
-        {(rnd.randrange(rows), rnd.randrange(2000)) for _ in range(rnd.choice([0, 5, 300, 3000]))} if rows else ()
+        {(rnd.randrange(rows), rnd.randrange(universe)) for _ in range(rnd.choice([0, 5, 300, 3000]))} if rows else ()
     )
     rnd.shuffle(pairs)
     found = lists(rows, *(np.array([p[i] for p in pairs], np.int32) for i in range(2)))
@@ -180,6 +181,13 @@ def test_disjoint_sets_are_merged_and_tallied_as_python_does(seed: int) -> None:
     plain = np.bincount([slot_of[m] for s in wanted for m in s], minlength=6)
     assert np.array_equal(total, plain), f"seed {seed}"
     assert np.array_equal(tally(found, slot_of, 6), plain), f"seed {seed}"
+
+
+@pytest.mark.parametrize("length", [SHORT - 1, SHORT, SHORT + 1])
+def test_rows_around_the_length_at_which_sorting_changes(length: int) -> None:
+    members = [4095, 64, 63, 0, 65, 4096, 262_143, 262_144, *range(5000, 5000 - length + 8, -1)]
+    found = lists(3, np.repeat(np.arange(3, dtype=np.int32), length), np.array(members * 3, np.int32))
+    assert as_sets(found) == [sorted(members)] * 3
 
 
 def test_no_parts_are_an_empty_set_for_each_row() -> None:
