@@ -67,10 +67,7 @@ class Deferred:
 
     def count(self) -> int:
         """The number of changes."""
-        known = self.__dict__
-        if "pairs" in known:
-            return len(self.pairs[0])
-        return int(sum(int(p.counts.sum()) for p in self.sets)) if "sets" in known else self._count
+        return sum(int(p.counts.sum()) for p in self.sets) if "sets" in self.__dict__ else self._count
 
     @cached_property
     def _count(self) -> int:

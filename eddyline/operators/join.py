@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, spread
+from eddyline.index.ranges import equal_ranges, portions, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.condition import may_overflow
@@ -34,7 +34,6 @@ from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat, micros
 from eddyline.state.stem import NO_KEY, Stem
 
-PAIRS_AT_ONCE = 1 << 20
 NOT_FOUND = -2  # a probe that can match nothing; differs from NO_KEY, by which unfindable rows are stored
 
 
@@ -253,18 +252,13 @@ class Join(Operator):
         wanted = key.wanted(step.functions, probe.exprs, partial.columns, partial.query, len(partial))
         for segment in list(self.stems[probe.input].segments):
             low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
-            total = np.cumsum(high - low)
-            start = 0
-            while start < len(total):
-                done = total[start - 1] if start else 0
-                stop = max(start + 1, int(np.searchsorted(total, done + PAIRS_AT_ONCE)))
+            for start, stop in portions(high - low):
                 owner, place = spread(low[start:stop], high[start:stop])
                 if len(owner):
                     found = segment.orders[probe.key][place]
                     joined = self._combine(step, partial, owner + start, segment.rows, found, probe)
                     if len(joined):
                         yield from self._probe(step, joined, rest)
-                start = stop
 
     def _combine(self, step: Step, partial: Delta, left: Ints, rows: Delta, right: Ints, probe: ProbeStep) -> Delta:
         """Pairs that have an instant in common and satisfy what can be checked by now."""

@@ -20,18 +20,17 @@ import pyarrow as pa
 from eddyline.index.domains import ValueColumn, value_column
 from eddyline.index.grouped_filter import Matches
 from eddyline.index.parallel import in_portions
+from eddyline.index.ranges import PAIRS_AT_ONCE
 from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
 from eddyline.operators.condition import Condition
-from eddyline.operators.evaluate import evaluate, holds
+from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.query_index import QueryIndex, Run, rows_to_list
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
 
 Mask = npt.NDArray[np.bool_]
-
-PAIRS_AT_ONCE = 1 << 20
 
 Result = TypeVar("Result")
 
@@ -110,11 +109,7 @@ class Matching:
 
     @cached_property
     def _columns(self) -> list[ValueColumn]:
-        found = []
-        for a in self.matcher.condition.attributes:
-            values = evaluate(a, columns_for(self.delta, columns_of(a)), (), len(self.delta), self.step.functions)
-            found.append(value_column(values))
-        return found
+        return [attribute_values(a, self.delta, self.step.functions) for a in self.matcher.condition.attributes]
 
     @cached_property
     def _all_seen(self) -> bool:
@@ -198,7 +193,7 @@ class Matching:
         unsure = np.nonzero(numbers < 0)[0]
         change = matches.pairs.rows[unsure].astype(np.int64) + start
         position = run.position_of(~numbers[unsure]).astype(np.int64)
-        change, position = _once(change, position, len(self.step.queries))
+        change, position = once(change, position, len(self.step.queries))
         seen = self.delta.first[change] >= self.step.queries.since_at(position)
         change, position = change[seen], position[seen]
         parts = [(none, none)]
@@ -233,8 +228,13 @@ def paired(sets: Sequence[Portion]) -> tuple[Ints, Ints]:
     return np.concatenate([np.empty(0, np.int64), *changes]), position
 
 
-def _once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
-    """Every pair once, by change, then by query position."""
+def attribute_values(attribute: Expr, delta: Delta, functions: Functions) -> ValueColumn:
+    """The values that changes have of an attribute, as a grouped filter takes them."""
+    return value_column(evaluate(attribute, columns_for(delta, columns_of(attribute)), (), len(delta), functions))
+
+
+def once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
+    """Every pair once, by change, then by query position, which is below `queries`."""
     pairs = np.sort(change * queries + position)
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
     return pairs // queries, pairs % queries

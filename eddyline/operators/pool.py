@@ -18,17 +18,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.index.domains import ValueColumn, value_column
+from eddyline.index.domains import ValueColumn
 from eddyline.index.grouped_filter import Matches, grouped_filter
 from eddyline.index.parallel import in_portions
 from eddyline.index.sets import Lists, lists, merged, tally
 from eddyline.index.terms import Ranges, Terms
-from eddyline.operators.base import Step, columns_for
+from eddyline.operators.base import Step
 from eddyline.operators.condition import merged_ranges
-from eddyline.operators.evaluate import evaluate
-from eddyline.operators.matcher import Matcher, Portion
+from eddyline.operators.matcher import Matcher, Portion, attribute_values, once
 from eddyline.operators.query_index import ALL_ALIVE, GROWTH, RoutedFilter, rows_to_list
-from eddyline.plan.expressions import columns_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints
 
@@ -103,10 +101,12 @@ class Pool:
     def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:
         """What is needed to match these changes later with the queries of some families as they are now."""
         self._let_go(steps)
-        new = list(self._new(steps))
-        if new or self._mostly_gone(steps):
-            self._index(new, matchers, steps)
-        return PoolMatching(self, delta, self.runs, matchers, steps)
+        new, alive = list(self._new(steps)), [r.alive(steps) for r in self.runs]
+        mostly_gone = self._mostly_gone(alive)
+        if new or mostly_gone:
+            self._index(new, matchers, steps, anew=mostly_gone)
+            alive = [r.alive(steps) for r in self.runs]
+        return PoolMatching(self, delta, self.runs, alive, matchers, steps)
 
     def _new(self, steps: Mapping[int, Step]) -> Iterator[Stretch]:
         for family, step in steps.items():
@@ -124,13 +124,16 @@ class Pool:
             del self._known[family]
         self.runs = tuple(r.without(gone) for r in self.runs)
 
-    def _mostly_gone(self, steps: Mapping[int, Step]) -> bool:
-        alive = sum(len(r) if not len(f) else int(f.sum()) for r, f in ((r, r.alive(steps)) for r in self.runs))
-        return 2 * alive < sum(r.stood for r in self.runs)
+    def _mostly_gone(self, alive: Sequence[Flags]) -> bool:
+        stand = sum(int(f.sum()) if len(f) else len(r) for r, f in zip(self.runs, alive, strict=True))
+        return 2 * stand < sum(r.stood for r in self.runs)
 
-    def _index(self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> None:
+    def _index(
+        self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step], *, anew: bool
+    ) -> None:
+        """Takes up new stretches, with runs that are not much longer; with all there are, if they are made `anew`."""
         runs, taken = list(self.runs), list(new)
-        if self._mostly_gone(steps):
+        if anew:
             taken += [s for r in runs for s in r.stretches]
             runs = []
         size = sum(len(s) for s in taken)
@@ -199,6 +202,7 @@ class PoolMatching:
     pool: Pool
     delta: Delta
     runs: tuple[PoolRun, ...]
+    alive: Sequence[Flags]  # by run
     matchers: Mapping[int, Matcher]
     steps: Mapping[int, Step]
 
@@ -209,12 +213,8 @@ class PoolMatching:
     @cached_property
     def _columns(self) -> dict[int, ValueColumn]:
         functions = next(iter(self.steps.values())).functions
-        found = {}
-        for i in sorted({a for r in self.runs for a in r.attributes}):
-            expr = self.pool.attributes[i]
-            values = evaluate(expr, columns_for(self.delta, columns_of(expr)), (), len(self.delta), functions)
-            found[i] = value_column(values)
-        return found
+        used = sorted({a for r in self.runs for a in r.attributes})
+        return {a: attribute_values(self.pool.attributes[a], self.delta, functions) for a in used}
 
     @cached_property
     def tally(self) -> dict[int, int]:
@@ -276,25 +276,25 @@ class PoolMatching:
         if not matches.unsure:
             return row, number
         open_ = np.nonzero(number < 0)[0]
-        pairs = np.unique(row[open_].astype(np.int64) * len(run) + ~number[open_])
+        changes, unsure = once(row[open_].astype(np.int64) + start, ~number[open_].astype(np.int64), len(run))
         rows, numbers = [row[number >= 0]], [number[number >= 0]]
-        stretch = run.stretch_of[pairs % len(run)]
+        stretch = run.stretch_of[unsure]
         for i in np.unique(stretch).tolist():
-            mine = pairs[stretch == i]
+            mine = stretch == i
             family, begin = run.stretches[i].family, int(run.begins[i]) - run.stretches[i].start
-            change, position = mine // len(run) + start, mine % len(run) - begin
-            change, position = self.matchers[family].holding(self.steps[family], self.delta, change, position)
+            change, position = self.matchers[family].holding(
+                self.steps[family], self.delta, changes[mine], unsure[mine] - begin
+            )
             rows.append((change - start).astype(np.int32))
             numbers.append((position + begin).astype(np.int32))
         return np.concatenate(rows), np.concatenate(numbers)
 
     def _in_portions(self, work: Callable[[int, int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
-        flags = [r.alive(self.steps) for r in self.runs]
         columns = self._columns
 
         def look(start: int, stop: int) -> Result:
             found = []
-            for run, alive in zip(self.runs, flags, strict=True):
+            for run, alive in zip(self.runs, self.alive, strict=True):
                 part = [columns[a].slice(start, stop) for a in run.attributes]
                 found.append((run, run.routed.search(part, stop - start, alive, "lists")))
             return work(start, stop - start, found)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from eddyline.families import names
 from eddyline.index import ranges, upkeep
-from eddyline.operators import first_filter, join, matcher
+from eddyline.operators import first_filter, matcher
 from tests.oracle import queries
 from tests.oracle.scenario import check, scenario
 
@@ -65,7 +65,6 @@ def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "SPARE", 0)
     monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(matcher, "PAIRS_AT_ONCE", 3)
-    monkeypatch.setattr(join, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(names, "RECENT", 2)
 
 
