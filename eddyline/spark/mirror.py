@@ -8,74 +8,46 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import CatalogError, DataError, StateError
+from eddyline.errors import CatalogError, DataError
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
-from eddyline.local.connection import Connection
-from eddyline.plan.partitioning import partitioning
 from eddyline.spark import blocks
 from eddyline.spark.commits import (
-    Action,
-    AddQueries,
     ChangeTable,
     CommitLog,
     Define,
     DefineFunction,
     DropQueries,
-    FixCells,
-    LoadQueries,
     NewFamily,
-    NextFamily,
     Quarantine,
     RemoveFamily,
     ScriptRun,
     Undefine,
 )
+from eddyline.spark.logged import Logged
 from eddyline.spark.places import require_own_path, require_usable_path
-from eddyline.spark.replica import function_of
-from eddyline.spark.routes import cell_width
 from eddyline.spark.settings import has_begun
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.cursor import words
-from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import Statement
 from eddyline.state.delta import Ints
 
-COMMITS, MOST_COMMITS = 64, 4096  # so many make a snapshot worth while, and so many make it due
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
-class Mirror(Connection):
+class Mirror(Logged):
     def __init__(self, log: CommitLog) -> None:
-        self.log = log
-        self.guard = threading.RLock()  # users and the driver's delivery work on the same mirror
         self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
-        self._begin()
-
-    def _begin(self) -> None:
-        """An empty catalog, at the beginning of the log."""
-        super().__init__()
-        self.version = 0
-        self.done: set[str] = set()  # digests of the script's statements that were carried out
-        self.dropped_from_script: set[str] = set()  # those of them that the script no longer has
-        self.widths: dict[int, float] = {}  # of cells, by family
-        self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
-        self._functions: dict[str, DefineFunction] = {}
-        self._journal: list[Action] = []
-        self._open = False
-        self._summary_bytes = 0
-        self._added: dict[int, int] = {}  # by family: the first query that is not in the journal yet
+        super().__init__(log)
 
     # what users call
 
@@ -268,165 +240,3 @@ class Mirror(Connection):
             self._let_out(family, ids.tolist())
             self.added(family, self.registry.add_many(family, table, 0))
             return len(wanted)
-
-    # the log
-
-    @contextmanager
-    def commit(self) -> Iterator[None]:
-        """Brings the mirror up to date, and writes what is done inside as one commit; also if it ends in an error."""
-        with self.guard:
-            if self._open:  # inside of another
-                yield
-                return
-            with self.log.lock():
-                self.catch_up()
-                self._open = True
-                try:
-                    yield
-                finally:
-                    self._open = False
-                    self._write()
-
-    def _write(self) -> None:
-        try:
-            for number in list(self._added):
-                self._write_added(self.registry.number(number))
-            if self._journal:
-                actions, self._journal = self._journal, []
-                self.version = self.log.append(actions)
-                self._summarise()
-        except BaseException:
-            self._begin()  # what was done here is in no log: the next to ask reads the log anew
-            raise
-
-    def _write_added(self, family: Family) -> None:
-        first = self._added.pop(family.number, None)
-        if first is None:
-            return
-        split = partitioning(family.plan, family.emit)
-        if split.kind == "by range" and family.number not in self.widths:
-            width = self.widths[family.number] = cell_width(family, split, self.functions)
-            self._journal.append(FixCells(family.number, width))
-        rows = family.queries.rows()
-        place = int(rows.positions(np.array([first]))[0])
-        new = np.arange(place, len(rows))
-        params = tuple(rows.all_params_at(new))
-        self._journal.append(AddQueries(family.number, rows.names_at(new), params))
-
-    def catch_up(self) -> None:
-        """Takes up what others have committed."""
-        with self.guard:
-            for _ in range(3):
-                try:
-                    self._catch_up()
-                    return
-                except StateError:
-                    # While it was read, the pipeline may have let go of files that a snapshot stands for by now.
-                    self._begin()
-            self._catch_up()
-
-    def _catch_up(self) -> None:
-        latest = self.log.latest()
-        if self.version < latest and not self.log.has(self.version + 1):
-            self._begin()  # this mirror has slept, and what it has missed stands only in a snapshot by now
-        base = self.log.snapshot_before(latest) if not self.version else 0
-        if base:
-            for action in self.log.read_snapshot(base):
-                self._apply(action)
-            self.version = base
-        while self.version < latest:
-            for action in self.log.read(self.version + 1):
-                self._apply(action)
-            self.version += 1
-
-    def _summarise(self) -> None:
-        """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
-        base = self.log.snapshot_before(self.version)
-        if self.version - base < COMMITS:
-            return
-        since = sum(self.log.size(n) for n in range(base + 1, self.version + 1) if self.log.has(n))
-        if self.version - base >= MOST_COMMITS or since >= self._summary_bytes:
-            self._summary_bytes = self.log.write_snapshot(self.version, list(self._everything()))
-
-    def _everything(self) -> Iterator[Action]:
-        """What brings an empty catalog to where this one is."""
-        for relation in [*self.catalog.streams, *self.catalog.tables]:
-            yield Define(relation.sql)
-        for name, table in self.tables.items():
-            if len(table):
-                yield ChangeTable(name, np.empty(0, np.int64), tuple(table.columns))
-        yield from self._functions.values()
-        for view in self.catalog.views:
-            yield Define(view.sql)
-        for family in self.registry:
-            yield NewFamily(family.number, family.name, family.kind, family.sql)
-            if family.number in self.widths:
-                yield FixCells(family.number, self.widths[family.number])
-            rows = family.queries.rows()
-            live = rows.live()
-            params = tuple(rows.all_params_at(live))
-            yield LoadQueries(family.number, family.queries.next_id, rows.ids_at(live), rows.names_at(live), params)
-            for query, error in self.quarantined.get(family.number, {}).items():
-                yield Quarantine(family.number, (query,), error)
-        for sink in self.catalog.sinks:
-            yield Define(sink.sql)
-        yield NextFamily(self.registry.next_number)
-        for digest in sorted(self.done):
-            yield ScriptRun(digest)
-
-    def _apply(self, action: Action) -> None:
-        match action:
-            case Define():
-                super().define(declared(parse(action.sql)[0].body, self.catalog))
-            case Undefine():
-                super().undefine(action.kind, action.name)
-            case DefineFunction():
-                function = function_of(action)
-                self._functions[action.name.lower()] = action
-                self.catalog.add(function)
-                self.functions.bodies = {**self.functions.bodies, action.name.lower(): function.body}
-            case NewFamily():
-                binding, options = shape(parse(action.sql)[0].body, self.catalog)
-                self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
-            case RemoveFamily():
-                self.registry.remove(self.registry.number(action.number))
-                self.widths.pop(action.number, None)
-                self.quarantined.pop(action.number, None)
-            case FixCells():
-                self.widths[action.family] = action.width
-            case NextFamily():
-                self.registry.next_number = action.number
-            case ScriptRun():
-                self.done.add(action.digest)
-            case ChangeTable():
-                table = self.tables[action.table.lower()]
-                gone = np.zeros(len(table), np.bool_)
-                gone[action.gone] = True
-                table.change(gone, action.new)
-            case Quarantine():
-                self.quarantined.setdefault(action.family, {}).update(dict.fromkeys(action.ids, action.error))
-            case AddQueries() | LoadQueries() | DropQueries():
-                self._apply_to_queries(action, self.registry.number(action.family))
-
-    def _apply_to_queries(self, action: AddQueries | LoadQueries | DropQueries, family: Family) -> None:
-        match action:
-            case AddQueries():
-                ids = family.queries.add(action.names, action.params, 0)
-                self.registry.names.take(action.names, family.number, ids)
-            case LoadQueries():
-                columns = {"query": action.names, "id": action.ids, "since": np.zeros(len(action.ids), np.int64)}
-                columns |= {f"p{i}": p for i, p in enumerate(action.params)}
-                family.queries.load(pa.table(columns), action.next_id)
-                self.registry.names.take(action.names, family.number, action.ids)
-            case DropQueries():
-                rows = family.queries.rows()
-                self.registry.names.release(rows.name_of(action.ids))
-                family.queries.drop(action.ids)
-                self._let_out(family, action.ids.tolist())
-                if family.queries.crowded:
-                    family.queries.clear_away()
-
-    def _let_out(self, family: Family, ids: Sequence[int]) -> None:
-        out = self.quarantined.get(family.number, {})
-        for i in ids if out else ():
-            out.pop(int(i), None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.spark import keeping, mirror
+from eddyline.spark import keeping, logged
 from tests.spark.inline import InlineHost
 from tests.sql.suite import check, check_late, load, worlds
 
@@ -28,8 +28,8 @@ def test_all_cases_give_what_their_files_expect_whatever_is_lost(
     """Snapshots of state and of the catalog are made at almost every step."""
     monkeypatch.setattr(keeping, "SMALLEST_LOG", 1)
     monkeypatch.setattr(keeping, "LONGEST_LOG", 2)
-    monkeypatch.setattr(mirror, "COMMITS", 3)
-    monkeypatch.setattr(mirror, "MOST_COMMITS", 3)
+    monkeypatch.setattr(logged, "COMMITS", 3)
+    monkeypatch.setattr(logged, "MOST_COMMITS", 3)
     monkeypatch.setattr(keeping, "local_folder", lambda _, bucket: tmp_path / "segments" / str(bucket))
     world, cases = load(folder)
     outcome = InlineHost(tmp_path, buckets, sometimes(buckets)).run(world, cases)

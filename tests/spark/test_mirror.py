@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CatalogError, DataError, Error, StateError
-from eddyline.spark import mirror as mirrors
+from eddyline.spark import logged
 from eddyline.spark.commits import AddQueries, CommitLog, DropQueries, NewFamily
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.replica import Replica
@@ -80,8 +80,8 @@ def test_a_script_is_run_once_and_what_was_dropped_since_stays_dropped(tmp_path:
 
 
 def test_a_snapshot_says_what_the_commits_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "COMMITS", 5)
-    monkeypatch.setattr(mirrors, "MOST_COMMITS", 5)
+    monkeypatch.setattr(logged, "COMMITS", 5)
+    monkeypatch.setattr(logged, "MOST_COMMITS", 5)
     mirror = opened(tmp_path)
     mirror.execute(f"{STREAM}; CREATE TABLE u (k INT PRIMARY KEY, n STRING); {FAMILY}")
     mirror.execute("INSERT INTO u VALUES (1, 'one'), (2, 'two')")

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from eddyline.spark import delivery, keeping, mirror
+from eddyline.spark import delivery, keeping, logged
 from tests.oracle import queries
 from tests.spark.hosts import Host, OnBare, OnSpark
 from tests.spark.inputs import KINDS, WIDE, Batch, World
@@ -199,7 +199,7 @@ def test_lives_without_spark_equal_the_reference(
 ) -> None:
     """Here snapshots of state and catalog are made all the time, and a run is broken off between any two parts."""
     monkeypatch.setattr(keeping, "LONGEST_LOG", 3)
-    monkeypatch.setattr(mirror, "COMMITS", 4)
+    monkeypatch.setattr(logged, "COMMITS", 4)
     monkeypatch.setattr(delivery, "TRIM_EVERY", 2)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.spark import delivery, keeping, mirror
+from eddyline.spark import delivery, keeping, logged
 from eddyline.spark.resident import Resident
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.expected import check, expected, tuples
@@ -29,7 +29,7 @@ FOUND = [13]  # commits were let go of that a micro-batch done again still neede
 def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What happens rarely in a run happens all the time: snapshots of state and catalog, and letting go of commits."""
     monkeypatch.setattr(keeping, "LONGEST_LOG", 3)
-    monkeypatch.setattr(mirror, "COMMITS", 4)
+    monkeypatch.setattr(logged, "COMMITS", 4)
     monkeypatch.setattr(delivery, "TRIM_EVERY", 2)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from eddyline.errors import CatalogError, DataError, Error
-from eddyline.spark import Pipeline
-from eddyline.spark import mirror as mirror_of_a_pipeline
+from eddyline.spark import Pipeline, logged
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
 from tests.spark.bare import Bare
@@ -108,7 +107,7 @@ def test_a_function_that_cannot_be_sent_is_refused_and_leaves_nothing(tmp_path: 
 
 
 def test_files_of_the_log_may_go_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror_of_a_pipeline, "COMMITS", 4)
+    monkeypatch.setattr(logged, "COMMITS", 4)
     host = bare(tmp_path, ADD)
     for i in range(6):
         host.mirror.register("f", [{"query": f"q{i}", "by": i}])

@@ -15,8 +15,7 @@ import pytest
 
 from eddyline.errors import StateError
 from eddyline.local.running import RunningFamily
-from eddyline.spark import keeping
-from eddyline.spark import mirror as mirror_of_a_pipeline
+from eddyline.spark import keeping, logged
 from eddyline.spark.bad_files import File, unread
 from eddyline.spark.calling import machine_folder
 from eddyline.spark.checkpoint import Alone
@@ -36,7 +35,7 @@ OVERFLOWS = {"query": "over", "by": 2**63 - 10}
 def test_a_query_that_was_dropped_before_its_quarantine_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_of_a_pipeline, "COMMITS", 2)
+    monkeypatch.setattr(logged, "COMMITS", 2)
     host = bare(tmp_path, ADD, SINK)
     host.mirror.register("f", [OVERFLOWS])
     version = host.mirror.log.latest()
