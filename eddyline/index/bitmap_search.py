@@ -9,7 +9,7 @@ from numba import njit
 from eddyline.index.bitmaps import BLOCK, WORDS, Bitmaps
 from eddyline.index.boxes import Found
 from eddyline.index.rooms import room
-from eddyline.index.sets import Containers, Kinds, put
+from eddyline.index.sets import BITMAP, Containers, Kinds, put
 from eddyline.index.vectors import copy_set, intersect, lowest_bit, meets, members, run_starts, stream_set, unite
 
 Ints = npt.NDArray[np.int64]
@@ -114,7 +114,7 @@ def _walk(
     attribute: Numbers32,
     low: Codes,
     high: Codes,
-    piece_start: Ints,
+    piece_start: Numbers32,
     numbers: Numbers32,
     living: Words,
     awaiting: Words,
@@ -203,7 +203,7 @@ def _walk(
             if len(kind) > 0:
                 if count >= 256 and run_starts(r, 0) >= 128:  # what is most often put, without a call
                     end = (end + 7) // 8 * 8
-                    kind[block, row], size[block, row], start[block, row] = 3, count, end
+                    kind[block, row], size[block, row], start[block, row] = BITMAP, count, end
                     stream_set(words, end, r, 0)
                     end += 64
                 else:
@@ -241,7 +241,7 @@ def _verdict(
     attribute: Numbers32,
     low: Codes,
     high: Codes,
-    piece_start: Ints,
+    piece_start: Numbers32,
     exact: Flags,
     codes: Codes,
     row: int,

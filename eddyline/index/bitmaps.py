@@ -54,7 +54,7 @@ class Bitmaps:
     passed: Ints  # by bin: of the numbers concerned, how many accept it
     exact: Flags  # by attribute: whether codes tell all
     pieces: Pieces  # of the bits, in their order; empty if not needed
-    piece_start: Ints
+    piece_start: Numbers32
 
     @property
     def nbytes(self) -> int:
@@ -110,7 +110,7 @@ def bitmaps(numbers: Numbers32, pieces: Pieces, sizes: Sequence[int], exact: Fla
     own = int((keys[0] == 0).sum())
     concerned = on_lines((own, blocks, WORDS), np.uint64)
     passed = np.zeros(int(start[-1]), np.int64)
-    piece_start = np.searchsorted(pieces.owner, np.arange(len(numbers) + 1))
+    piece_start = np.searchsorted(pieces.owner, np.arange(len(numbers) + 1)).astype(np.int32)
     _fill(
         pieces.layer,
         pieces.clause,
@@ -145,7 +145,7 @@ def _fill(
     attribute: Numbers32,
     low: Codes,
     high: Codes,
-    piece_start: Ints,
+    piece_start: Numbers32,
     group_layer: Ints,
     group_attribute: Ints,
     group_start: Ints,
@@ -157,10 +157,10 @@ def _fill(
     concerned: Words,
     passed: Ints,
 ) -> None:
-    accepts = np.empty((2, 256), np.uint8)  # possible, certain: what all clauses so far accept
-    one_of = np.empty((2, 256), np.uint8)  # what some piece of the present clause accepts
+    accepts = np.empty((2, MOST_BINS), np.uint8)  # possible, certain: what all clauses so far accept
+    one_of = np.empty((2, MOST_BINS), np.uint8)  # what some piece of the present clause accepts
     for i in range(len(piece_start) - 1):
-        block, word, bit = i // 4096, (i % 4096) // 64, np.uint64(1) << np.uint64(i % 64)
+        block, word, bit = i // BLOCK, (i % BLOCK) // 64, np.uint64(1) << np.uint64(i % 64)
         for g in range(len(group_layer)):
             first, bins, a = group_start[g], group_start[g + 1] - group_start[g], group_attribute[g]
             for b in range(bins):

@@ -210,7 +210,7 @@ def _walk(
         stack[0] = len(levels) - 1
         while depth > 0:
             depth -= 1
-            level, node = stack[depth] & 7, stack[depth] >> 3
+            level, node = stack[depth] & 7, stack[depth] >> 3  # 32^8 boxes would need more levels
             at = (levels[level] + node) * stride
             held = lanes_within(nodes, at, codes[attributes[0], row])
             for i in range(1, width):

@@ -73,15 +73,24 @@ def bits_set(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def copy_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
+    """Copies a set of 64 words; a set is given as an array and the place of its first word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _copied(context, builder, signature, args, align=8)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, a, types.intp), codegen
+
+
+@intrinsic
 def stream_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
     """As `copy_set`, past the caches, to a place that begins with a cache line and is not read soon."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        into, source = _sets(context, builder, signature, args)
         past = builder.module.add_metadata([ir.Constant(_I32, 1)])
-        for line in range(SET_LINES):
-            words = builder.load(_line(builder, source, line), align=8)
-            builder.store(words, _line(builder, into, line), align=LINE).set_metadata("nontemporal", past)
+        for store in _copied(context, builder, signature, args, align=LINE):
+            store.set_metadata("nontemporal", past)
         return context.get_dummy_value()
 
     return types.void(to, types.intp, a, types.intp), codegen
@@ -97,20 +106,6 @@ def unite(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
             place = _line(builder, into, line)
             both = builder.or_(builder.load(place, align=8), builder.load(_line(builder, added, line), align=8))
             builder.store(both, place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(to, types.intp, a, types.intp), codegen
-
-
-@intrinsic
-def copy_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any:
-    """Copies a set of 64 words; a set is given as an array and the place of its first word."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        into, source = _sets(context, builder, signature, args)
-        for line in range(SET_LINES):
-            words = builder.load(_line(builder, source, line), align=8)
-            builder.store(words, _line(builder, into, line), align=8)
         return context.get_dummy_value()
 
     return types.void(to, types.intp, a, types.intp), codegen
@@ -188,6 +183,13 @@ def _sets(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
         array = context.make_array(signature.args[i])(context, builder, args[i])
         found.append(builder.gep(array.data, [args[i + 1]]))
     return found
+
+
+def _copied(context: Any, builder: Any, signature: Any, args: Any, align: int) -> list[Any]:
+    """Copies a set, line by line; the stores."""
+    into, source = _sets(context, builder, signature, args)
+    lines = [(_line(builder, source, line), _line(builder, into, line)) for line in range(SET_LINES)]
+    return [builder.store(builder.load(a, align=8), b, align=align) for a, b in lines]
 
 
 def _line(builder: Any, pointer: Any, line: int) -> Any:
