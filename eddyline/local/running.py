@@ -103,9 +103,17 @@ class RunningFamily:
             return self.run("arrivals", clock, queries, streams)
         return delta_of(self.arrive(clock, queries, streams, mine))
 
-    def step(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta]) -> Step:
+    def step(
+        self,
+        clock: int,
+        queries: QueryRows,
+        streams: Mapping[str, Delta],
+        tables: Mapping[str, Delta] | None = None,
+        kind: Literal["arrivals", "replay"] = "arrivals",
+    ) -> Step:
+        """A step to a clock, which never goes back."""
         now = max(self.clock, clock)
-        return Step("arrivals", self.clock, now, queries, self.functions, streams, threads=self.threads)
+        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads)
 
     def run(
         self,
@@ -115,11 +123,10 @@ class RunningFamily:
         streams: Mapping[str, Delta] | None = None,
         tables: Mapping[str, Delta] | None = None,
     ) -> Delta:
-        """One step; the clock never goes back."""
-        now = max(self.clock, clock)
-        step = Step(kind, self.clock, now, queries, self.functions, streams or {}, tables or {}, self.threads)
+        """One step, carried out."""
+        step = self.step(clock, queries, streams or {}, tables, kind)
         found = self.root.pull(step)
-        self.clock = now
+        self.clock = step.now
         if len(found) and not queries.alive.all():
             found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):
