@@ -54,7 +54,8 @@ class Containers:
     size: npt.NDArray[np.uint16]
     start: Ints
     words: Words
-    numbers: Numbers32  # which number each bit stands for, ascending
+    numbers: Numbers32  # which number each bit stands for
+    ascending: bool = True  # whether the numbers are
 
     def __len__(self) -> int:
         return int(self.kind.shape[1])
@@ -99,7 +100,7 @@ def merged(rows: int, parts: Sequence[Lists | Containers]) -> Lists:
             _place_lists(p.starts, p.members, at, found)
         else:
             _place_containers(p.kind, p.size, p.start, p.words, p.words.view(np.uint16), p.numbers, at, found)
-    if len(parts) > 1:
+    if len(parts) > 1 or not all(isinstance(p, Lists) or p.ascending for p in parts):
         _sort_rows(starts, found, int(found.max(initial=-1)) + 1)
     return Lists(starts, found)
 
@@ -256,19 +257,24 @@ def put(
     if count > 32 and 4 * run_starts(r, 0) < smallest:
         kind[block, row] = RUNS
         at = end * 4
-        open_ = False
-        for w in range(64):
-            for b in range(64):
-                if r[w] >> np.uint64(b) & np.uint64(1):
-                    if not open_:
-                        halves[at], halves[at + 1] = w * 64 + b, 0
-                        open_ = True
-                    halves[at + 1] += 1
-                elif open_:
-                    open_ = False
-                    at += 2
-        if open_:
+        w, word = 0, r[0]
+        while True:
+            while word == 0 and w < 63:
+                w += 1
+                word = r[w]
+            if word == 0:
+                break
+            begin = w * 64 + lowest_bit(word)
+            word = ~word & (~np.uint64(0) << np.uint64(begin & 63))  # where the run may stop
+            while word == 0 and w < 63:
+                w += 1
+                word = ~r[w]
+            stop = w * 64 + lowest_bit(word) if word != 0 else 4096
+            halves[at], halves[at + 1] = begin, stop - begin
             at += 2
+            if stop == 4096:
+                break
+            word = r[w] & (~np.uint64(0) << np.uint64(stop & 63))
         return (at + 3) // 4
     if smallest < 512:
         kind[block, row] = LIST

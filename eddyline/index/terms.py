@@ -138,6 +138,24 @@ def coded(terms: Terms, domains: Sequence[Domain]) -> Coded:
     return Coded(low, high, sharp, choices, standing)
 
 
+def number_ranges(terms: Terms) -> tuple[Ints, Ints, Flags]:
+    """Conditions whose clauses have a single piece each, over numbers: the first and last integer that they accept, by
+    attribute and condition, and which conditions can hold at all."""
+    limits = np.iinfo(np.int64)
+    shape = (len(terms.single), terms.size)
+    low, high = np.full(shape, limits.min, np.int64), np.full(shape, limits.max, np.int64)
+    met = np.zeros(terms.size, np.int64)
+    for a, clauses in enumerate(terms.single):
+        for r in clauses:
+            first = np.where(r.no_start, limits.min, r.start)
+            nothing = ~r.no_stop & (r.stop == limits.min)
+            last = np.where(r.no_stop, limits.max, r.stop - ~nothing)
+            low[a, r.owner] = np.maximum(low[a, r.owner], first)
+            high[a, r.owner] = np.minimum(high[a, r.owner], last)
+            met[r.owner[~nothing]] += 1
+    return low, high, (met == terms.required) & (low <= high).all(axis=0)
+
+
 def _choice_pieces(ranges: Ranges, domain: Domain, attribute: int) -> Pieces:
     low, high = _ends(ranges, domain)
     kept = low <= high

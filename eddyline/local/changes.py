@@ -135,7 +135,7 @@ class Changes:
         family = self._family(family_name)
         parts = [p.found for p in self._parts if p.family is family]
         if parts and all(isinstance(p, Deferred) for p in parts):
-            return sum(count_of(p) for p in parts)
+            return sum(p.affected() for p in parts if isinstance(p, Deferred))
         return len(self._pairs(family)[0])
 
     def sets(self, family_name: str) -> list[QuerySets]:
@@ -145,20 +145,21 @@ class Changes:
         found = []
         for part in parts:
             for a in self._arrivals:
-                portions = self._portions(part, a)
-                if portions is not None:
-                    found.append(QuerySets(a.stream, a.positions, portions, part.queries))
+                rows, portions = self._portions(part, a)
+                if portions:
+                    found.append(QuerySets(a.stream, rows, portions, part.queries))
         return found
 
-    def _portions(self, part: Part, arrival: Arrival) -> list[Portion] | None:
-        """The sets of one stream's rows; None if the part is not about them."""
+    def _portions(self, part: Part, arrival: Arrival) -> tuple[Ints, list[Portion]]:
+        """The sets of one stream's rows, and their places in the push; none if the part is not about them."""
         n = len(arrival.positions)
         if isinstance(part.found, Deferred):
-            mine = n > 0 and len(part.found.arrived) == n and part.found.arrived.last[0] == arrival.start
-            return part.found.sets if mine else None
+            which = part.found.arrived.last - arrival.start  # the same for all: of this stream or of another
+            mine = len(which) > 0 and 0 <= which[0] < n
+            return (arrival.positions[which], part.found.sets) if mine else (which, [])
         last, query = distinct_pairs(part.found, [arrival])
         row, position = (last - arrival.start).astype(np.int32), part.queries.positions(query).astype(np.int32)
-        return [Portion(0, n, (lists(n, row, position),))] if len(row) else None
+        return arrival.positions, [Portion(0, n, (lists(n, row, position),))] if len(row) else []
 
     def _pairs(self, family: Family) -> tuple[Ints, Ints]:
         """Distinct (arrival number, query), in that order."""

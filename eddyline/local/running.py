@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
-from eddyline.local.deferred import Deferred, FilterChain, Found, delta_of
+from eddyline.local.deferred import Deferred, DeferredJoin, FilterChain, Found, JoinChain, delta_of
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -74,26 +74,32 @@ class RunningFamily:
             self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
         self.shows_itself = shows_itself(family.plan)
         self.chain = FilterChain.of(self.root)
+        self.joins = JoinChain.of(self.root) if self.answer is None else None
 
     @property
     def changes(self) -> int:
-        """How many changes there have been."""
-        if self._uncounted is not None:
-            self._changes += self._uncounted.count()
-            self._uncounted = None
+        """How many changes there have been; of joins over ranges, those that somebody asked for."""
+        last, self._uncounted = self._uncounted, None
+        if isinstance(last, DeferredJoin) and not last.counted:
+            self._uncounted = last  # somebody still may
+        elif last is not None:
+            self._changes += last.count()
         return self._changes
 
     def arrive(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
     ) -> Found:
         """A step in which tuples arrive, or time passes; what it does may be found out later."""
-        if self.chain is None:
+        if self.chain is None and self.joins is None:
             return self.run("arrivals", clock, queries, streams)
-        self._changes = self.changes  # of the batch before, if nobody has asked
+        self._changes, self._uncounted = self.changes, None  # of the batch before, if nobody has asked
         step = self.step(clock, queries, streams)
+        found = self.chain.defer(step, pooled) if self.chain is not None else self.joins.defer(step)
         self.clock = step.now
-        self._uncounted = self.chain.defer(step, pooled)
-        return self._uncounted
+        if isinstance(found, Delta):
+            return self._done(found, queries)
+        self._uncounted = found
+        return found
 
     def changes_of(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], mine: FamilyMatching | None
@@ -127,6 +133,10 @@ class RunningFamily:
         step = self.step(clock, queries, streams or {}, tables, kind)
         found = self.root.pull(step)
         self.clock = step.now
+        return self._done(found, queries)
+
+    def _done(self, found: Delta, queries: QueryRows) -> Delta:
+        """Changes of queries that still stand, counted, and kept where answers are."""
         if len(found) and not queries.alive.all():
             found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):

@@ -15,8 +15,8 @@ MOST_TREES_NAMED = 3
 
 def describe_index(index: QueryIndex) -> list[str]:
     """Lines about a family's own index."""
-    runs = [r.routed for r in index.known_runs]
-    lines = [f"conditions by length of run: {', '.join(str(len(r)) for r in index.known_runs)}"] if runs else []
+    runs = [r.index for r in index.runs.known]
+    lines = [f"conditions by length of run: {', '.join(str(len(r)) for r in index.runs.known)}"] if runs else []
     lines += describe_filters(runs, index.condition.attributes)
     checks = [f"{text(index.condition.checks[i])} ({_check(index.eddy.account(i))})" for i in index.check_order()]
     if any(index.eddy.account(i).entered for i in range(len(checks))):

@@ -29,6 +29,7 @@ from eddyline.operators.describe import describe_index
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.ranged_join import Probing, RangedSide, directions
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat, micros
@@ -110,8 +111,17 @@ class Join(Operator):
         self.keys: list[list[StemKey]] = [[] for _ in children]
         self.orders = [self._order(i) for i in range(len(children))]
         self.stems = self._new_stems()
+        self.ranged = self._ranged(some_attached)
 
     # planning
+
+    def _ranged(self, some_attached: bool) -> list[RangedSide | None]:
+        """By input, the queries as its tuples see them, where they can be processed by groups of ranges."""
+        plain = len(self.children) == 2 and not some_attached and not self.matcher.pending
+        if not plain or any(o[0].conditions is not None for o in self.orders):
+            return [None for _ in self.children]
+        condition = self.matcher.condition
+        return [d and RangedSide(condition, d) for d in directions(condition, self.starts[:-1])]
 
     def _new_stems(self) -> list[Stem]:
         return [
@@ -194,6 +204,19 @@ class Join(Operator):
         self.stems = kept
         return found
 
+    def prepare(self, step: Step) -> tuple[int, Probing] | Delta:
+        """A step in which tuples arrive, with its changes found; or the tuples, of which input, about to find them."""
+        deltas = [c.pull(step) for c in self.children]
+        moving = [i for i, d in enumerate(deltas) if len(d)]
+        if len(moving) == 1 and self.frozen_table is None:
+            (i,) = moving
+            delta = deltas[i].spread()
+            probing = self._probing(step, i, delta)
+            if probing is not None:
+                self._build(i, delta, step)
+                return i, probing
+        return self._run(step, deltas)
+
     def _run(self, step: Step, deltas: Sequence[Delta]) -> Delta:
         parts: list[Delta] = []
         for i, delta in enumerate(deltas):
@@ -208,6 +231,9 @@ class Join(Operator):
 
     def _joined(self, step: Step, i: int, delta: Delta) -> list[Delta]:
         """The results that the tuples of an input have now. Their order does not tell what the tuples visited first."""
+        probing = self._probing(step, i, delta)
+        if probing is not None:
+            return self.given(step, i, probing)
         first = self.filters[i]
         if first is None or step.kind == "replay":
             return list(self._finished(step, self._partners(step, i, delta)))
@@ -225,11 +251,37 @@ class Join(Operator):
             return list(self._finished(step, (joined for joined, _ in traced)))
         return [x for joined, origin in traced for x in first.attach(step, joined, origin, wanted)]
 
-    def _partners(self, step: Step, i: int, delta: Delta, *beside: pa.Array) -> Iterator[Delta]:
-        """The tuples of an input joined with all they find; columns `beside` are carried along as the last ones."""
+    def _probing(self, step: Step, i: int, delta: Delta) -> Probing | None:
+        side = self.ranged[i]
+        if side is None or step.kind == "replay":
+            return None
+        probe = self.orders[i][0]
+        key = self.keys[probe.input][probe.key]
+        slots = key.wanted(step.functions, probe.exprs, self._wide(i, delta), None, len(delta))
+        return side.probing(step, delta, slots, probe.key, self.stems[probe.input])
+
+    def given(self, step: Step, i: int, probing: Probing) -> list[Delta]:
+        """The rows that tuples give to queries, as changes."""
+        probe = self.orders[i][0]
+        tuples = replace(probing.delta, columns=self._wide(i, probing.delta))
+        found = []
+        for (segment, _, _), parts in zip(probing.rows, probing.pairs(), strict=True):
+            for p in parts:
+                if len(p.tuples):
+                    new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
+                    joined = self._combine(step, tuples, p.tuples[new], segment.all_rows, p.places[new], probe)
+                    found.append(self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries))
+        return found
+
+    def _wide(self, i: int, delta: Delta) -> tuple[pa.Array | None, ...]:
+        """The columns of one input's tuples as those of joined rows, the others still missing."""
         columns: list[pa.Array | None] = [None] * len(self.types)
         columns[self.starts[i] : self.starts[i + 1]] = delta.columns
-        return self._probe(step, replace(delta, columns=(*columns, *beside)), self.orders[i])
+        return tuple(columns)
+
+    def _partners(self, step: Step, i: int, delta: Delta, *beside: pa.Array) -> Iterator[Delta]:
+        """The tuples of an input joined with all they find; columns `beside` are carried along as the last ones."""
+        return self._probe(step, replace(delta, columns=(*self._wide(i, delta), *beside)), self.orders[i])
 
     def _traced(self, step: Step, i: int, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
         """As `_partners`, with the number of the tuple that each joined row came from."""

@@ -25,7 +25,8 @@ from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate, holds
-from eddyline.operators.query_index import QueryIndex, Run, rows_to_list
+from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
+from eddyline.operators.query_runs import Run
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
@@ -105,7 +106,7 @@ class Matching:
     matcher: Matcher
     step: Step
     delta: Delta
-    runs: tuple[Run, ...]
+    runs: tuple[Run[RoutedFilter], ...]
 
     @cached_property
     def _columns(self) -> list[ValueColumn]:
@@ -127,7 +128,7 @@ class Matching:
             return np.concatenate([none, *(p.counts for p in self.sets())])
         return np.concatenate([none, *self._in_portions(self._counts)])
 
-    def _counts(self, start: int, rows: int, found: Sequence[tuple[Run, Matches]]) -> Ints:
+    def _counts(self, start: int, rows: int, found: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Ints:
         total: Ints = sum((m.counts for _, m in found), np.zeros(rows, np.int64))
         for run, matches in found:
             change, _ = self._decided(run, start, matches)
@@ -148,7 +149,7 @@ class Matching:
         parts = (lists(portion.rows, row[kept].astype(np.int32), found.members[kept]),)
         return Portion(portion.start, portion.rows, parts)
 
-    def _sets(self, start: int, rows: int, found: Sequence[tuple[Run, Matches]]) -> Portion:
+    def _sets(self, start: int, rows: int, found: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Portion:
         parts: list[Lists | Containers] = []
         listed_rows, listed = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         for run, matches in found:
@@ -166,7 +167,7 @@ class Matching:
         return Portion(start, rows, tuple(parts))
 
     def _in_portions(
-        self, work: Callable[[int, int, Sequence[tuple[Run, Matches]]], Result], what: str = "counts"
+        self, work: Callable[[int, int, Sequence[tuple[Run[RoutedFilter], Matches]]], Result], what: str = "counts"
     ) -> list[Result]:
         """The results of work over portions of the changes: where one begins, its length, and what was found by run."""
         columns = self._columns
@@ -176,15 +177,15 @@ class Matching:
             part = [c.slice(start, stop) for c in columns]
             runs = zip(self.runs, flags, strict=True)
             return work(
-                start, stop - start, [(run, run.routed.search(part, stop - start, alive, what)) for run, alive in runs]
+                start, stop - start, [(run, run.index.search(part, stop - start, alive, what)) for run, alive in runs]
             )
 
         # functions of the user's are called by one thread
         threads = 1 if self.matcher.condition.calls_functions else self.step.threads
-        largest = rows_to_list(self.runs) if what == "lists" else None
+        largest = rows_to_list(r.index for r in self.runs) if what == "lists" else None
         return in_portions(len(self.delta), threads, look, largest)
 
-    def _decided(self, run: Run, start: int, matches: Matches) -> tuple[Ints, Ints]:
+    def _decided(self, run: Run[RoutedFilter], start: int, matches: Matches) -> tuple[Ints, Ints]:
         """The pairs a filter was not sure of, each once, as far as they hold."""
         none = np.empty(0, np.int64)
         if not matches.unsure:

@@ -26,7 +26,8 @@ from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.base import Step
 from eddyline.operators.condition import merged_ranges
 from eddyline.operators.matcher import Matcher, Portion, attribute_values, once
-from eddyline.operators.query_index import ALL_ALIVE, GROWTH, RoutedFilter, rows_to_list
+from eddyline.operators.query_index import RoutedFilter, rows_to_list
+from eddyline.operators.query_runs import ALL_ALIVE, GROWTH
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints
 
@@ -299,7 +300,8 @@ class PoolMatching:
                 found.append((run, run.routed.search(part, stop - start, alive, "lists")))
             return work(start, stop - start, found)
 
-        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look, rows_to_list(self.runs))
+        largest = rows_to_list(r.routed for r in self.runs)
+        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look, largest)
 
 
 @dataclass(frozen=True)

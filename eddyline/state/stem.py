@@ -9,30 +9,64 @@ Cost: a probe searches O(log n) segments; an insert is merged O(log n) times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.range_groups import Rows, Values
 from eddyline.index.ranges import equal_ranges, match_brackets, spread
 from eddyline.index.upkeep import worth_clearing
-from eddyline.state.delta import Delta, Ints, concat, query_of
+from eddyline.state.delta import MAX, Delta, Ints, concat, query_of
 
+Mask = npt.NDArray[np.bool_]
 SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """The rows of a segment that have a value, by slot and then by value, ascending or (`direction` -1) descending.
+
+    It is a copy: a row that is taken back later is still as it was."""
+
+    place: Ints  # in the segment
+    slots: Ints
+    rows: Rows
+    all_rows: Delta  # of the segment
+    first: int  # the smallest arrival number among them
+    least: float  # of the values
+    most: float
+
+
+def ranked(segment: Segment, key: int, values: Values, missing: Mask, direction: int) -> Ranked:
+    slots = segment.slots[key]
+    along = values if direction > 0 else -values if values.dtype == np.float64 else ~values
+    place = np.lexsort((along, slots))
+    if missing.any():
+        place = place[~missing[place]]
+    chosen, delta = values[place], segment.rows
+    first = int(delta.first[place].min(initial=MAX))
+    least, most = (chosen.min().item(), chosen.max().item()) if len(chosen) else (0, 0)
+    rows = Rows(chosen, delta.ts[place], delta.exp[place])
+    return Ranked(place, slots[place], rows, replace(delta, exp=delta.exp.copy()), first, least, most)
+
+
 @dataclass(slots=True)
 class Segment:
-    """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends."""
+    """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends.
+
+    `ranked` has what its users derived from it, until a row is taken back."""
 
     rows: Delta
     born: Ints
     slots: list[Ints]
     orders: list[Ints]
     sorted_slots: list[Ints]
+    ranked: dict[tuple[int, Hashable], Ranked] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,6 +139,8 @@ class Stem:
             _, _, segment, place = candidates[row[hit]].T
             for i, s in enumerate(self.segments):
                 s.rows.exp[place[segment == i]] = at[hit][segment == i] - 1
+                if (segment == i).any():
+                    s.ranked.clear()
             identities, at = identities[~hit], at[~hit]
             candidates_for = self._shortened
 

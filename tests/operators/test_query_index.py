@@ -47,7 +47,7 @@ class World:
         return found
 
     def runs(self) -> list[int]:
-        return [len(run) for run in self.index()._runs]
+        return [len(run) for run in self.index().runs.known]
 
     def index(self) -> QueryIndex:
         (found,) = [o.matcher.index for r in self.db.running.values() for o in r.root.walk() if isinstance(o, Attach)]
@@ -137,9 +137,9 @@ def test_a_query_that_comes_to_many_leaves_their_index_as_it_is() -> None:
     world = World("between")
     world.register([a_query(rnd, f"q{i}", world.names) for i in range(1000)])
     world.push([a_row(rnd, 0)])
-    first = world.index()._runs[0]
+    first = world.index().runs.known[0]
     for i in range(100):
         world.register([a_query(rnd, f"new{i}", world.names)])
         world.push([a_row(rnd, 1)])
-    assert world.index()._runs[0] is first
+    assert world.index().runs.known[0] is first
     assert sum(world.runs()) == 1100

@@ -1,0 +1,83 @@
+"""Prefix sets: for numbers in an order, the set of the first so many of them, as bits.
+
+The numbers that accept x at one end of their ranges are the first ones in the order of those ends. Every so often the
+set is kept; the numbers between it and the place asked for are added one by one. There may be several orders, each over
+bits of its own. Cost of a set: a search, its words, and up to `spacing` bits; kept are about 128 sets of an order, so
+that n numbers take 16 n bytes, and no more than one in 64 numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from eddyline.index.vectors import on_lines
+
+Ints = npt.NDArray[np.int64]
+Numbers32 = npt.NDArray[np.int32]
+Words = npt.NDArray[np.uint64]
+
+MOST_KEPT = 128
+LEAST_SPACING = 64
+
+
+@dataclass(frozen=True)
+class PrefixSets:
+    """Order g has the keys at starts[g] … starts[g + 1], ascending; each has a bit, among widths[g] words."""
+
+    keys: Ints
+    bits: Numbers32
+    starts: Ints
+    widths: Ints
+    spacing: Ints
+    set_starts: Ints
+    sets: Words
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.bits.nbytes + self.sets.nbytes
+
+
+def prefix_sets(keys: Ints, bits: Numbers32, starts: Ints, widths: Ints) -> PrefixSets:
+    sizes = np.diff(starts)
+    spacing = np.maximum(LEAST_SPACING, -(-sizes // MOST_KEPT))
+    set_starts = np.append(0, np.cumsum((sizes // spacing + 1) * widths))
+    sets = on_lines((int(set_starts[-1]),), np.uint64)
+    _fill(bits, starts, widths, spacing, set_starts, sets)
+    return PrefixSets(keys, bits, starts, widths, spacing, set_starts, sets)
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _fill(bits: Numbers32, starts: Ints, widths: Ints, spacing: Ints, set_starts: Ints, sets: Words) -> None:
+    for g in range(len(widths)):
+        width = widths[g]
+        now = np.zeros(width, np.uint64)
+        at = set_starts[g]
+        for rank in range(starts[g + 1] - starts[g] + 1):
+            if rank % spacing[g] == 0:
+                sets[at : at + width] = now
+                at += width
+            if rank < starts[g + 1] - starts[g]:
+                bit = bits[starts[g] + rank]
+                now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@njit(cache=True, nogil=True)
+def rank(keys: Ints, start: int, stop: int, x: int) -> int:
+    """How many of keys[start:stop], ascending, are at most x."""
+    at = start
+    n = stop - start
+    while n > 1:
+        half = n >> 1
+        if keys[at + half - 1] <= x:
+            at += half
+        n -= half
+    if n == 1 and keys[at] <= x:
+        at += 1
+    return at - start

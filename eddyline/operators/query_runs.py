@@ -1,0 +1,96 @@
+"""Indexes over the table of a family's queries, kept in runs of positions, each at least four times as long as the next.
+
+New queries make a run of their own, and runs are joined where they have become too alike: n queries that come one by
+one cost O(n log² n) together, and whoever searches looks into O(log n) runs. A run never changes; dropped queries are
+passed over, and a run of which half is gone is made anew. Whoever holds the runs of an earlier moment finds what was
+there then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.families.queries import QueryRows
+from eddyline.index.upkeep import give_back
+from eddyline.operators.evaluate import Functions
+
+Ints = npt.NDArray[np.int64]
+Numbers32 = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+GROWTH = 4
+LARGE = 100_000  # queries of a run
+ALL_ALIVE = np.empty(0, np.bool_)
+
+Index = TypeVar("Index")
+
+
+@dataclass(frozen=True)
+class Run(Generic[Index]):
+    """The queries at positions start … stop; `positions` has those that are indexed, None if all are."""
+
+    start: int
+    stop: int
+    positions: Numbers32 | None
+    index: Index
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def size(self) -> int:
+        """How many queries are indexed."""
+        return len(self) if self.positions is None else len(self.positions)
+
+    def position_of(self, numbers: Numbers32) -> Numbers32:
+        return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
+
+    def alive(self, queries: QueryRows) -> Flags:
+        """By number, whether its query stands; empty if all do."""
+        flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
+        return ALL_ALIVE if flags.all() else flags
+
+
+class QueryRuns(Generic[Index]):
+    """`make` gives the index of the queries at some positions, which it numbers as the positions are."""
+
+    def __init__(self, make: Callable[[QueryRows, Ints, Functions], Index]) -> None:
+        self._make = make
+        self._runs: tuple[Run[Index], ...] = ()
+        self._cleared = -1
+
+    def __call__(self, queries: QueryRows, functions: Functions) -> tuple[Run[Index], ...]:
+        """The runs that cover a table, made longer by what is new in it."""
+        if queries.version < 0:
+            return (self._run(queries, 0, len(queries), functions),)  # some queries only, this once
+        if queries.cleared != self._cleared:  # positions have moved
+            self._runs, self._cleared = (), queries.cleared
+        runs = list(self._runs)
+        size = len(queries)
+        start = runs[-1].stop if runs else 0
+        while runs and start < size and len(runs[-1]) < GROWTH * (size - start):
+            start = runs.pop().start
+        if start < size:
+            runs.append(self._run(queries, start, size, functions))
+        for i, r in enumerate(runs):
+            if 2 * int(np.count_nonzero(queries.alive[r.start : r.stop])) < r.size:
+                runs[i] = self._run(queries, r.start, r.stop, functions)
+        self._runs = tuple(runs)
+        return self._runs
+
+    def _run(self, queries: QueryRows, start: int, stop: int, functions: Functions) -> Run[Index]:
+        live = start + np.nonzero(queries.alive[start:stop])[0]
+        index = self._make(queries, live, functions)
+        if len(live) >= LARGE:
+            give_back()
+        return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), index)
+
+    @property
+    def known(self) -> tuple[Run[Index], ...]:
+        """The runs made so far."""
+        return self._runs
