@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from eddyline.errors import BindError, did_you_mean
 from eddyline.families.queries import QueryTable
+from eddyline.index.range_search import STRATEGIES
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
@@ -16,6 +17,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end
     "snapshot": ("yes", "no"),  # no: nothing is kept only to tell the answer
     "on_error": ("quarantine", "null"),  # what a pipeline does with a query that overflows or whose function raises
+    "strategy": ("auto", "by row", *STRATEGIES),  # how joins over ranges find the queries a tuple affects
     "most_changes": (),  # a number: how many changes a pipeline lets a query make in one micro-batch
 }
 MOST_CHANGES = 10_000_000
@@ -48,6 +50,11 @@ class Family:
     @property
     def has_snapshot(self) -> bool:
         return self.options.get("snapshot", "yes") == "yes"
+
+    @property
+    def strategy(self) -> str:
+        """How joins over ranges find the queries that a tuple affects."""
+        return self.options.get("strategy", "auto")
 
     @property
     def on_error(self) -> str | None:

@@ -1,46 +1,56 @@
-"""Which rows a tuple gives to the queries it affects: for every (tuple, query) the rows that the query's range holds.
+"""Which rows a tuple gives to the queries it affects: for every (tuple, query) the rows that the query's ranges hold.
 
-Rows lie along an axis (`range_groups.py`); those of a range are consecutive, except that rows which do not count while
-the tuple does are passed over.
+Rows lie along axes (`range_search.py`); those within a query's range along the first one are consecutive.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from eddyline.index.range_groups import Arrivals, Rows, Values, place_of
+from eddyline.index.range_search import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
 from eddyline.index.sets import Lists
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
+Codes8 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """By query: its range along each axis, and the least arrival number of a row it sees."""
+
+    low: Ints
+    high: Ints
+    since: Ints
 
 
 def count_rows(
-    queries: Lists, low: Ints, high: Ints, arrivals: Arrivals, rows: Rows, begin: Ints, end: Ints
+    queries: Lists, asked: Asked, axes: Axes, arrivals: Arrivals, segment: Ints, begin: Ints, end: Ints
 ) -> Ints:
-    """How many rows each tuple gives to its queries together. low[q] … high[q] is the range of query q."""
-    a = arrivals
-    counts = np.zeros(len(a), np.int64)
-    _count(
-        queries.starts, queries.members, low, high, rows.values, rows.ts, rows.exp, begin, end, a.shift, a.direction,
-        a.ts, a.exp, counts,
+    """How many rows of a segment each tuple gives to its queries together."""
+    counts = np.zeros(len(arrivals), np.int64)
+    nowhere = np.empty(0, np.int64)
+    _rows(
+        queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
+        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, nowhere, counts, nowhere, nowhere, nowhere,
     )  # fmt: skip
     return counts
 
 
 def list_rows(
-    queries: Lists, low: Ints, high: Ints, arrivals: Arrivals, rows: Rows, begin: Ints, end: Ints, place: Ints,
-    counts: Ints,
+    queries: Lists, asked: Asked, axes: Axes, arrivals: Arrivals, segment: Ints, begin: Ints, end: Ints, place: Ints,
+    total: int,
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    """(tuple, place of the row, query), in that order; `counts` are those of `count_rows`."""
-    a = arrivals
-    total = int(counts.sum())
+    """(tuple, place of the row, query), in that order; `total` is what `count_rows` gives."""
     found = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    _list(
-        queries.starts, queries.members, low, high, rows.values, rows.ts, rows.exp, begin, end, a.shift, a.direction,
-        a.ts, a.exp, place, *found,
+    counts = np.zeros(len(arrivals), np.int64)
+    _rows(
+        queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
+        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, place, counts, *found,
     )  # fmt: skip
     return found
 
@@ -49,84 +59,53 @@ def list_rows(
 
 
 @njit(cache=True, nogil=True)
-def _first(values: Values, at: int, end: int, by: float, direction: int, low: int) -> int:
-    """The first row from `at` on that lies at or above `low`."""
-    n = end - at
-    while n > 0:
-        half = n >> 1
-        if place_of(values[at + half], by, direction) < low:
-            at += half + 1
-            n -= half + 1
-        else:
-            n = half
-    return at
-
-
-@njit(cache=True, nogil=True)
-def _count(
+def _rows(
     starts: Ints,
     members: Numbers32,
     low: Ints,
     high: Ints,
-    values: Values,
-    ts: Ints,
-    exp: Ints,
+    since: Ints,
+    table: Ints,
     begin: Ints,
     end: Ints,
-    shift: Values,
-    direction: int,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
     own_ts: Ints,
     own_exp: Ints,
-    counts: Ints,
-) -> None:
-    """O(log rows + rows in range) for every tuple and query."""
-    for i in range(len(counts)):
-        if begin[i] == end[i]:
-            continue
-        for m in range(starts[i], starts[i + 1]):
-            q = members[m]
-            k = _first(values, begin[i], end[i], shift[i], direction, low[q])
-            while k < end[i] and place_of(values[k], shift[i], direction) <= high[q]:
-                counts[i] += max(ts[k], own_ts[i]) <= min(exp[k], own_exp[i])
-                k += 1
-
-
-@njit(cache=True, nogil=True)
-def _list(
-    starts: Ints,
-    members: Numbers32,
-    low: Ints,
-    high: Ints,
-    values: Values,
-    ts: Ints,
-    exp: Ints,
-    begin: Ints,
-    end: Ints,
-    shift: Values,
-    direction: int,
-    own_ts: Ints,
-    own_exp: Ints,
+    own_first: Ints,
     place: Ints,
+    counts: Ints,
     found_tuple: Ints,
     found_place: Ints,
     found_query: Ints,
 ) -> None:
-    """As `_count`, and a sort of what each tuple gives."""
+    """Counts rows, and lists them if there is room. O(log rows + rows in range) for every tuple and query; a sort of
+    what each tuple gives."""
+    listing = len(found_tuple) > 0
     at = 0
-    for i in range(len(begin)):
-        if begin[i] == end[i]:
+    for i in range(len(counts)):
+        first, last = begin[i], end[i]
+        if first == last:
             continue
-        first = at
+        before = at
         for m in range(starts[i], starts[i + 1]):
             q = members[m]
-            k = _first(values, begin[i], end[i], shift[i], direction, low[q])
-            while k < end[i] and place_of(values[k], shift[i], direction) <= high[q]:
-                if max(ts[k], own_ts[i]) <= min(exp[k], own_exp[i]):
-                    found_place[at] = (place[k] << 32) | q
+            if own_first[i] < since[q]:
+                continue
+            k = first_from(table, first, last, kinds[0], directions[0], shift[0, i], low[0, q])
+            while k < last and place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) <= high[0, q]:
+                if max(table[TS, k], own_ts[i]) <= min(table[EXP, k], own_exp[i]) and seen(
+                    table, k, i, q, low, high, kinds, directions, shift, since[q]
+                ):
+                    if listing:
+                        found_place[at] = (place[k] << 32) | np.int64(q)
                     at += 1
                 k += 1
-        found_place[first:at].sort()
-        for k in range(first, at):
-            found_tuple[k] = i
-            found_query[k] = found_place[k] & 0xFFFFFFFF
-            found_place[k] >>= 32
+        counts[i] = at - before
+        if listing:
+            found_place[before:at].sort()
+            for k in range(before, at):
+                found_tuple[k] = i
+                found_query[k] = found_place[k] & 0xFFFFFFFF
+                found_place[k] >>= 32

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import extending, types
+from numba import carray, extending, njit, types
 
 # What it makes is called inside kernels, without the typing context.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
@@ -174,6 +174,22 @@ def run_starts(typing_context: Any, a: Any, at: Any) -> Any:
         return _call(builder, "llvm.vector.reduce.add.v8i64", _I64, total)
 
     return types.int64(a, types.intp), codegen
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], _I64.as_pointer())
+
+    return types.CPointer(types.int64)(types.int64), codegen
+
+
+@njit(inline="always")
+def table_at(address: int, columns: int, rows: int) -> npt.NDArray[np.int64]:
+    """A table of 64-bit integers, column after column, that stands somewhere in memory: for kernels that take any
+    number of them. Whoever calls the kernel holds on to them."""
+    found: npt.NDArray[np.int64] = carray(_pointer(address), (columns, rows))
+    return found
 
 
 def _sets(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:

@@ -62,7 +62,7 @@ class RunningFamily:
         self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
-        self.root = lower_family(family.plan)
+        self.root = lower_family(family.plan, family.strategy)
         if family.emit == "all":
             self.root = Expirations(self.root)
         self.newcomers: Newcomers | None = None
@@ -174,7 +174,7 @@ class RunningFamily:
             streams = {s: history(s) for s in self.streams}
             functions = Functions(self.functions.bodies, {})  # what goes wrong here was counted when it came
             step = Step("arrivals", MIN, clock, queries, functions, streams, tables)
-            found = lower_family(self.family.plan).pull(step)
+            found = lower_family(self.family.plan, self.family.strategy).pull(step)
         found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
         return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
 

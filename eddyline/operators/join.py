@@ -29,7 +29,8 @@ from eddyline.operators.describe import describe_index
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
-from eddyline.operators.ranged_join import Probing, RangedSide, directions
+from eddyline.operators.ranged_join import Probing, RangedSide
+from eddyline.operators.ranges import directions
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat, micros
@@ -104,7 +105,9 @@ class Join(Operator):
             PendingWindow(w.time + int(self.starts[i]), w.size) for i, c in enumerate(children) for w in c.pending
         )
         some_attached = any(c.attached for c in children)
-        self.attached = some_attached or with_params is not None
+        # where only windows tell queries apart, they tell which queries a tuple affects
+        by_window = len(windows) > 0 and len(children) == 2
+        self.attached = some_attached or with_params is not None or by_window
         self.pending = () if self.attached else windows
         self.matcher = Matcher(with_params, windows, self.types)
         self.filters = [self._first_filter(i, [p for p in parts if params_of(p)]) for i in range(len(children))]
@@ -117,11 +120,11 @@ class Join(Operator):
 
     def _ranged(self, some_attached: bool) -> list[RangedSide | None]:
         """By input, the queries as its tuples see them, where they can be processed by groups of ranges."""
-        plain = len(self.children) == 2 and not some_attached and not self.matcher.pending
+        plain = len(self.children) == 2 and self.attached and not some_attached
         if not plain or any(o[0].conditions is not None for o in self.orders):
             return [None for _ in self.children]
-        condition = self.matcher.condition
-        return [d and RangedSide(condition, d) for d in directions(condition, self.starts[:-1])]
+        found = directions(self.matcher.condition, self.matcher.pending, self.starts[:-1])
+        return [d and RangedSide(d) for d in found]
 
     def _new_stems(self) -> list[Stem]:
         return [
@@ -186,6 +189,14 @@ class Join(Operator):
                 return j
         self.keys[i].append(StemKey(exprs, with_query))
         return len(self.keys[i]) - 1
+
+    def follow(self, strategy: str) -> None:
+        """How queries are found that a tuple affects: "auto", "by row", or one of STRATEGIES."""
+        if strategy == "by row":
+            self.ranged = [None for _ in self.children]
+        for side in self.ranged:
+            if side is not None:
+                side.strategy = None if strategy == "auto" else strategy
 
     # running
 
@@ -265,11 +276,11 @@ class Join(Operator):
         probe = self.orders[i][0]
         tuples = replace(probing.delta, columns=self._wide(i, probing.delta))
         found = []
-        for (segment, _, _), parts in zip(probing.rows, probing.pairs(), strict=True):
+        for segment, parts in zip(probing.segments, probing.pairs(), strict=True):
             for p in parts:
                 if len(p.tuples):
                     new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
-                    joined = self._combine(step, tuples, p.tuples[new], segment.all_rows, p.places[new], probe)
+                    joined = self._combine(step, tuples, p.tuples[new], segment.rows, p.places[new], probe)
                     found.append(self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries))
         return found
 

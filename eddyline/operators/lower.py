@@ -7,14 +7,16 @@ per class of queries (`cluster.py`), with all that is below them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import singledispatch
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial, singledispatch
+from operator import add
 
 from eddyline import types as t
 from eddyline.operators.attach import Attach, attached
 from eddyline.operators.base import Operator
 from eddyline.operators.cluster import Cluster
-from eddyline.operators.condition import calls_functions
+from eddyline.operators.condition import calls_functions, may_overflow
 from eddyline.operators.counting import Counting
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
@@ -24,15 +26,20 @@ from eddyline.operators.rows_window import RowsWindow
 from eddyline.operators.scan import StreamScan, TableScan
 from eddyline.operators.union import Union
 from eddyline.plan import nodes
-from eddyline.plan.expressions import all_of, conjuncts, params_of
-from eddyline.sql.bound import Call, Window
+from eddyline.plan.expressions import all_of, conjuncts, move_columns, params_of
+from eddyline.sql.bound import Call, Expr, Window
 
 Lower = Callable[[nodes.Node], Operator]
 Waiting = nodes.Distinct | nodes.Negation | nodes.Intersect | nodes.GroupBy | nodes.RangeExtreme
 
 
-def lower_family(plan: nodes.Node) -> Operator:
-    return attached(lower(plan))
+def lower_family(plan: nodes.Node, strategy: str = "auto") -> Operator:
+    """The operators of a family; `strategy` is how its joins over ranges find the queries that a tuple affects."""
+    root = attached(lower(plan))
+    for operator in root.walk():
+        if isinstance(operator, Join):
+            operator.follow(strategy)
+    return root
 
 
 def lower(node: nodes.Node) -> Operator:
@@ -123,8 +130,30 @@ def _(node: nodes.Join, lower: Lower) -> Operator:
 
 @operator.register
 def _(node: nodes.TableJoin, lower: Lower) -> Operator:
-    children = [lower(node.input), lower(node.table)]
-    return Join(children, node.condition, frozen_table=1 if node.kind == "non-retroactive" else None)
+    frozen = 1 if node.kind == "non-retroactive" else None
+    inputs, lifted = _with_lifted((node.input, node.table))
+    if lifted:  # what queries ask of one input alone is taken into the join, if it can process groups of queries then
+        together = Join([lower(i) for i in inputs], all_of([*conjuncts(node.condition), *lifted]), frozen_table=frozen)
+        if any(together.ranged):
+            return together
+    return Join([lower(node.input), lower(node.table)], node.condition, frozen_table=frozen)
+
+
+def _with_lifted(inputs: Sequence[nodes.Node]) -> tuple[list[nodes.Node], list[Expr]]:
+    """Inputs of a join without their selections by parameters, and these, over the columns of the join."""
+    bare: list[nodes.Node] = []
+    lifted: list[Expr] = []
+    start = 0
+    for node in inputs:
+        if isinstance(node, nodes.Select):
+            parts = conjuncts(node.condition)
+            mine = [p for p in parts if params_of(p) and not calls_functions(p) and not may_overflow(p)]
+            lifted += [move_columns(p, partial(add, start)) for p in mine]
+            rest = all_of(p for p in parts if not any(p is m for m in mine))
+            node = node.input if rest is None else replace(node, condition=rest)
+        bare.append(node)
+        start += len(node.fields)
+    return bare, lifted
 
 
 @operator.register

@@ -74,7 +74,7 @@ def _limits(part: Expr, side: Side) -> Iterator[_Limit]:
     op, (a, b) = part.function, part.args
     if not side(a):
         op, a, b = MIRRORED[op], b, a
-    a = _unwidened(a)
+    a = unwidened(a)
     flips: tuple[int, ...] = (1,)
     if isinstance(a, Call) and a.function == "abs":  # within both: the difference and its negative
         if op not in ("le", "lt"):
@@ -100,8 +100,8 @@ def _terms(expr: Expr, side: Side) -> Terms | None:
     if not (t.is_integer(expr.type) or expr.type == t.DOUBLE):
         return None
     if side(expr) and isinstance(expr, Call):
-        if _unwidened(expr) != expr:
-            return _terms(_unwidened(expr), side)
+        if unwidened(expr) != expr:
+            return _terms(unwidened(expr), side)
         if expr.function in ("add", "sub") and side(expr.args[0]) != side(expr.args[1]):
             a, b = (_terms(arg, side) for arg in expr.args)
             minus = -1 if expr.function == "sub" else 1
@@ -109,7 +109,7 @@ def _terms(expr: Expr, side: Side) -> Terms | None:
     return [(1, bare(expr))]
 
 
-def _unwidened(expr: Expr) -> Expr:
+def unwidened(expr: Expr) -> Expr:
     """The expression below conversions of an integer to a type that holds no fewer values in the same order."""
     while isinstance(expr, Call) and expr.function == "cast" and t.is_integer(expr.args[0].type):
         below = expr.args[0]

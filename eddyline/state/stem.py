@@ -13,46 +13,35 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.range_groups import Rows, Values
 from eddyline.index.ranges import equal_ranges, match_brackets, spread
 from eddyline.index.upkeep import worth_clearing
-from eddyline.state.delta import MAX, Delta, Ints, concat, query_of
+from eddyline.state.delta import Delta, Ints, concat, query_of
 
-Mask = npt.NDArray[np.bool_]
 SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The rows of a segment that have a value, by slot and then by value, ascending or (`direction` -1) descending.
+    """Some rows of a segment, by slot and then along an axis, as a table for kernels (`index/range_search.py`).
 
     It is a copy: a row that is taken back later is still as it was."""
 
     place: Ints  # in the segment
     slots: Ints
-    rows: Rows
-    all_rows: Delta  # of the segment
-    first: int  # the smallest arrival number among them
-    least: float  # of the values
-    most: float
+    table: Ints  # ts, exp, first, and the values along each axis
+    rows: Delta  # of the whole segment
 
 
-def ranked(segment: Segment, key: int, values: Values, missing: Mask, direction: int) -> Ranked:
-    slots = segment.slots[key]
-    along = values if direction > 0 else -values if values.dtype == np.float64 else ~values
-    place = np.lexsort((along, slots))
-    if missing.any():
-        place = place[~missing[place]]
-    chosen, delta = values[place], segment.rows
-    first = int(delta.first[place].min(initial=MAX))
-    least, most = (chosen.min().item(), chosen.max().item()) if len(chosen) else (0, 0)
-    rows = Rows(chosen, delta.ts[place], delta.exp[place])
-    return Ranked(place, slots[place], rows, replace(delta, exp=delta.exp.copy()), first, least, most)
+def ranked(segment: Segment, key: int, order: Ints, values: Sequence[Ints]) -> Ranked:
+    """The rows at some places, which `order` says in which order; `values` are those of the whole segment by axis."""
+    rows = segment.rows
+    table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
+    kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
+    return Ranked(order, segment.slots[key][order], table, kept)
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ class Scenario:
     delays: dict[str, int]
     events: list[tuple[Any, ...]] = field(default_factory=list)
     clock: str = "min"
+    options: str = ""  # of every query
 
     def __str__(self) -> str:
         return "\n".join([f"delays {self.delays}, clock {self.clock}", *(str(e) for e in self.events)])
@@ -123,13 +124,14 @@ class Player:
         for name in {e[1] for e in s.events if e[0] == "family"}:
             params, text = queries.FAMILIES[name]
             self.db.execute(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
+        self.options = f" WITH ({s.options})" if s.options else ""
         self.logs: dict[str, list[tuple[str, Any, Any, tuple[Any, ...]]]] = {}
         self.fields = {n: [f.name for f in self.db.catalog.streams[n].fields] for n in queries.STREAMS}
 
     def take(self, changes: Any) -> None:
         if changes is None:
             return
-        listed = 0
+        counted, listed = changes.count(), 0  # counting comes first: it must not need the rows
         for name, log in self.logs.items():
             table = changes.rows(name)
             columns = [c.to_pylist() for c in table.columns]
@@ -137,7 +139,7 @@ class Player:
             listed += len(rows)
             for op, ts, exp, *values in rows:
                 log.append((op, ts, exp, tuple(values)))
-        assert listed == changes.count(), (listed, changes.count())
+        assert listed == counted, (listed, counted)
 
     def push(self, rows: list[tuple[str, tuple[Any, ...]]]) -> None:
         batch: dict[str, list[dict[str, Any]]] = {}
@@ -150,7 +152,7 @@ class Player:
         match event:
             case ("register", name, text):
                 self.logs[name] = []
-                self.take(self.db.execute(f"CREATE CONTINUOUS QUERY {name} AS {text}"))
+                self.take(self.db.execute(f"CREATE CONTINUOUS QUERY {name}{self.options} AS {text}"))
             case ("family", family, table):
                 self.logs |= {r["query"]: [] for r in table}
                 names = {k: [r[k] for r in table] for k in table[0]}

@@ -1,0 +1,419 @@
+"""Which numbers does an arriving tuple affect? The strategies of document 4, over `RangeGroups`.
+
+    ssi           every group: the nearest rows to its point, then the two parts of the group (sections 3.1.2, 3.2.2)
+    hotspot       the same for hotspots, and for the scattered rest as select_first
+    select_first  what the tuple's own attributes leave, number by number: is there a row in its range? (section 4.1)
+    join_first    partner by partner: the numbers whose range holds it
+    merge         all numbers by their low ends, along with the partners: is the next one in their range? (section 3.1.1)
+    vanilla       every number: its conditions on the tuple, then a search for a row
+
+All give the same sets. Rows of the other input come in segments, each sorted by key and then along the first axis; a
+row lies at direction * (value - shift) along an axis. Rows whose interval does not meet the tuple's are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from eddyline.index.prefix_sets import PrefixSets, rank
+from eddyline.index.range_groups import RangeGroups
+from eddyline.index.rooms import room
+from eddyline.index.sets import Containers, Kinds, put
+from eddyline.index.vectors import SET_WORDS, copy_set, intersect, lowest_bit, members, table_at, unite
+
+Ints = npt.NDArray[np.int64]
+Numbers32 = npt.NDArray[np.int32]
+Codes8 = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Halves = npt.NDArray[np.uint16]
+
+STRATEGIES = ("ssi", "hotspot", "select_first", "join_first", "merge", "vanilla")
+SSI, HOTSPOT, SELECT_FIRST, JOIN_FIRST, MERGE, VANILLA = range(len(STRATEGIES))
+
+INTEGERS, DOUBLES = 0, 1  # kinds of axes
+TS, EXP, FIRST, AXES = range(4)  # the columns of a segment; from AXES on, the values along each axis
+
+_NO_SETS = PrefixSets(*(np.empty(0, np.int64),) * 6, np.empty(0, np.uint64))  # type: ignore[arg-type]
+_NO_RANGES = np.empty((0, 0), np.int64)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """How places along each axis are computed: values are integers or doubles, and grow with the place or against."""
+
+    kinds: Codes8
+    directions: Ints
+
+
+@dataclass(frozen=True)
+class Partners:
+    """Rows that tuples may join with: segments of columns, and by segment and tuple where its partners are."""
+
+    segments: Sequence[Ints]
+    begin: Ints
+    end: Ints
+
+    @property
+    def addresses(self) -> Ints:
+        return np.array([[s.ctypes.data, s.shape[1]] for s in self.segments], np.int64).reshape(-1, 2)
+
+    def slice(self, start: int, stop: int) -> Partners:
+        return Partners(self.segments, self.begin[:, start:stop], self.end[:, start:stop])
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Arriving tuples: by axis what is taken from a row's value, the interval in which they count, their arrival
+    numbers, and `own`: their own attributes, each followed by its complement."""
+
+    shift: Ints
+    ts: Ints
+    exp: Ints
+    first: Ints
+    own: Ints
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def slice(self, start: int, stop: int) -> Arrivals:
+        ts, exp, first = (x[start:stop] for x in (self.ts, self.exp, self.first))
+        return Arrivals(self.shift[:, start:stop], ts, exp, first, self.own[:, start:stop])
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Which bits count, and which are compared with rows in all they ask: `since` is the least arrival number of a row
+    or tuple they see. Either set may be empty: all bits count, none is doubtful."""
+
+    living: Words
+    doubtful: Words
+    since: Ints
+
+
+def affected(
+    groups: RangeGroups, axes: Axes, arrivals: Arrivals, partners: Partners, doubts: Doubts, how: Codes8, *, listing: bool
+) -> tuple[Ints, Containers | None]:
+    """How many numbers each tuple affects, and their sets if `listing`; `how` has the strategy for each tuple."""
+    tuples, blocks = len(arrivals), groups.words // SET_WORDS
+    counts = np.zeros(tuples, np.int64)
+    shape = (blocks, tuples) if listing else (0, 0)
+    kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
+    words = room(shape[0] * shape[1] * (SET_WORDS + 8))
+    highs, own = groups.highs, groups.own
+    stabbing = groups.stabbing if np.isin(how, (JOIN_FIRST, MERGE)).any() else _NO_SETS
+    own_low, own_high = groups.own_ranges if (how == VANILLA).any() else (_NO_RANGES, _NO_RANGES)
+    end = _affected(
+        how, groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low, groups.high, groups.present,
+        highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
+        own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, own_low, own_high,
+        stabbing.keys, stabbing.bits, stabbing.starts, stabbing.spacing, stabbing.set_starts, stabbing.sets,
+        partners.addresses, partners.begin, partners.end, axes.kinds, axes.directions, arrivals.shift, arrivals.ts,
+        arrivals.exp, arrivals.first, doubts.living, doubts.doubtful, doubts.since, counts, kind, size, start, words,
+        words.view(np.uint16),
+    )  # fmt: skip
+    return counts, Containers(kind, size, start, words[:end], groups.numbers, ascending=False) if listing else None
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def place_of(kind: int, direction: int, value: int, shift: int) -> int:
+    """Where a row lies along an axis, as an integer of the same order; NaN is above all."""
+    if kind == INTEGERS:
+        return direction * (value - shift)
+    x = direction * (np.int64(value).view(np.float64) - np.int64(shift).view(np.float64)) + 0.0
+    if x != x:
+        return np.int64(9223372036854775807)
+    bits = np.float64(x).view(np.int64)
+    return bits ^ np.int64(9223372036854775807) if bits < 0 else bits
+
+
+@njit(cache=True, nogil=True)
+def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift: int, low: int) -> int:
+    """The first row from `at` on that lies at or above `low` along the first axis."""
+    n = end - at
+    while n > 0:
+        half = n >> 1
+        if place_of(kind, direction, table[AXES, at + half], shift) < low:
+            at += half + 1
+            n -= half + 1
+        else:
+            n = half
+    return at
+
+
+@njit(cache=True, nogil=True)
+def seen(
+    table: Ints, k: int, i: int, bit: int, low: Ints, high: Ints, kinds: Codes8, directions: Ints, shift: Ints, since: int
+) -> bool:
+    """Whether row k is what a number asks for along the further axes, and did not come before it."""
+    if table[FIRST, k] < since:
+        return False
+    for axis in range(1, len(kinds)):
+        place = place_of(kinds[axis], directions[axis], table[AXES + axis, k], shift[axis, i])
+        if place < low[axis, bit] or place > high[axis, bit]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _some_row(
+    addresses: Ints,
+    begin: Ints,
+    end: Ints,
+    i: int,
+    bit: int,
+    low: Ints,
+    high: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    ts: int,
+    exp: int,
+    doubtful: bool,
+    since: int,
+) -> bool:
+    """Whether there is a row for tuple i and the number of a bit."""
+    kind, direction, by = kinds[0], directions[0], shift[0, i]
+    for s in range(len(addresses)):
+        last = end[s, i]
+        if begin[s, i] == last:
+            continue
+        table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
+        k = first_from(table, begin[s, i], last, kind, direction, by, low[0, bit])
+        while k < last and place_of(kind, direction, table[AXES, k], by) <= high[0, bit]:
+            if max(table[TS, k], ts) <= min(table[EXP, k], exp) and (
+                not doubtful or seen(table, k, i, bit, low, high, kinds, directions, shift, since)
+            ):
+                return True
+            k += 1
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _accept(keys: Ints, bits: Numbers32, starts: Ints, spacing: Ints, set_starts: Ints, sets: Words, order: int, x: int,
+            now: Words, then: Words) -> None:  # fmt: skip
+    """then = now ∩ the numbers that come up to x in an order over all bits."""
+    start = starts[order]
+    upto = rank(keys, start, starts[order + 1], x)
+    kept = upto // spacing[order]
+    base = set_starts[order] + kept * len(now)
+    for w in range(0, len(now), 64):
+        intersect(then, w, now, w, sets, base + w, now, w)
+    for k in range(start + kept * spacing[order], start + upto):
+        bit = bits[k]
+        then[bit >> 6] |= now[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
+
+
+@njit(cache=True, nogil=True)
+def _affected(
+    how: Codes8,
+    hot: int,
+    points: Ints,
+    word_starts: Ints,
+    sizes: Ints,
+    low: Ints,
+    high: Ints,
+    present: Words,
+    high_keys: Ints,
+    high_bits: Numbers32,
+    high_starts: Ints,
+    high_spacing: Ints,
+    high_set_starts: Ints,
+    high_sets: Words,
+    own_keys: Ints,
+    own_bits: Numbers32,
+    own_starts: Ints,
+    own_spacing: Ints,
+    own_set_starts: Ints,
+    own_sets: Words,
+    own: Ints,
+    own_low: Ints,
+    own_high: Ints,
+    stab_keys: Ints,
+    stab_bits: Numbers32,
+    stab_starts: Ints,
+    stab_spacing: Ints,
+    stab_set_starts: Ints,
+    stab_sets: Words,
+    addresses: Ints,
+    begin: Ints,
+    end: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    own_ts: Ints,
+    own_exp: Ints,
+    own_first: Ints,
+    living: Words,
+    doubtful: Words,
+    since: Ints,
+    counts: Ints,
+    kind: Kinds,
+    size: Halves,
+    start: Ints,
+    room: Words,
+    halves: Halves,
+) -> int:
+    """Returns how many words of room were written."""
+    one = np.uint64(1)
+    words = len(present)
+    now = np.zeros(words, np.uint64)
+    then = np.zeros(words, np.uint64)
+    all_of_it = np.zeros(words, np.uint64)
+    at = np.empty(len(addresses), np.int64)
+    block_words = np.empty(64, np.uint64)
+    written = 0
+    for i in range(len(counts)):
+        any_partner = False
+        for s in range(len(addresses)):
+            any_partner |= begin[s, i] < end[s, i]
+        if not any_partner:
+            continue
+        ts, exp = own_ts[i], own_exp[i]
+        strategy = how[i]
+        checked = 0  # from this word on, bits have been or are compared with rows one by one
+        if strategy == VANILLA:
+            now[:] = 0
+            for bit in range(words * 64):
+                if not present[bit >> 6] >> np.uint64(bit & 63) & one:
+                    continue
+                accepts = len(living) == 0 or living[bit >> 6] >> np.uint64(bit & 63) & one != 0
+                for a in range(len(own_low)):
+                    accepts &= own_low[a, bit] <= own[2 * a, i] <= own_high[a, bit]
+                if accepts:
+                    doubt = len(doubtful) > 0 and doubtful[bit >> 6] >> np.uint64(bit & 63) & one != 0
+                    first_seen = since[bit] if doubt else own_first[i]
+                    if own_first[i] >= first_seen and _some_row(addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen):
+                        now[bit >> 6] |= one << np.uint64(bit & 63)
+        elif strategy == JOIN_FIRST:
+            all_of_it[:] = 0
+            for s in range(len(addresses)):
+                table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
+                for k in range(begin[s, i], end[s, i]):
+                    if max(table[TS, k], ts) <= min(table[EXP, k], exp):
+                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
+                        _accept(stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 0, x, present, now)
+                        _accept(stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 1, ~x, now, then)
+                        for w in range(0, words, 64):
+                            unite(all_of_it, w, then, w)
+            now, all_of_it = all_of_it, now
+            checked = words
+        elif strategy == MERGE:
+            now[:] = 0
+            for s in range(len(addresses)):
+                table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
+                k, last = begin[s, i], end[s, i]
+                for n in range(stab_starts[1]):
+                    while k < last and (
+                        place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) < stab_keys[n]
+                        or max(table[TS, k], ts) > min(table[EXP, k], exp)
+                    ):
+                        k += 1
+                    if k == last:
+                        break
+                    bit = stab_bits[n]
+                    if place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) <= high[0, bit]:
+                        now[bit >> 6] |= one << np.uint64(bit & 63)
+            checked = words
+        else:
+            groups = len(points) if strategy == SSI else hot if strategy == HOTSPOT else 0
+            checked = word_starts[groups]
+            for s in range(len(addresses)):
+                at[s] = begin[s, i]
+            before = np.int64(-9223372036854775807)
+            for g in range(groups):
+                point = points[g]
+                if point < before:  # hotspots and the others are in order each
+                    for s in range(len(addresses)):
+                        at[s] = begin[s, i]
+                before = point
+                has_below = has_above = False
+                below = above = np.int64(0)
+                for s in range(len(addresses)):
+                    first, last = begin[s, i], end[s, i]
+                    if first == last:
+                        continue
+                    table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
+                    p = at[s]
+                    step = 1
+                    while p + step <= last and place_of(kinds[0], directions[0], table[AXES, p + step - 1], shift[0, i]) <= point:
+                        p += step
+                        step *= 2
+                    n = min(step, last - p)
+                    while n > 0:
+                        half = n >> 1
+                        if place_of(kinds[0], directions[0], table[AXES, p + half], shift[0, i]) <= point:
+                            p += half + 1
+                            n -= half + 1
+                        else:
+                            n = half
+                    at[s] = p
+                    k = p - 1
+                    while k >= first and max(table[TS, k], ts) > min(table[EXP, k], exp):
+                        k -= 1
+                    if k >= first:
+                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
+                        if not has_below or x > below:
+                            has_below, below = True, x
+                    k = p
+                    while k < last and max(table[TS, k], ts) > min(table[EXP, k], exp):
+                        k += 1
+                    if k < last:
+                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
+                        if not has_above or x < above:
+                            has_above, above = True, x
+                word, width = word_starts[g], word_starts[g + 1] - word_starts[g]
+                many = sizes[g]
+                first_part = rank(low[0], word * 64, word * 64 + many, below) if has_below else 0
+                second_part = 0
+                if has_above and first_part < many:
+                    second_part = rank(high_keys, high_starts[g], high_starts[g + 1], ~above)
+                full = first_part >> 6
+                for w in range(word, word + full):
+                    now[w] = ~np.uint64(0)
+                kept = second_part // high_spacing[g]
+                base = high_set_starts[g] + kept * width
+                for w in range(full, width):
+                    now[word + w] = high_sets[base + w]
+                if first_part & 63:
+                    now[word + full] |= (one << np.uint64(first_part & 63)) - one
+                for k in range(high_starts[g] + kept * high_spacing[g], high_starts[g] + second_part):
+                    bit = high_bits[k]
+                    now[word + (bit >> 6)] |= one << np.uint64(bit & 63)
+            for w in range(checked, words):
+                now[w] = present[w]
+        if strategy != VANILLA:
+            if len(living) > 0:
+                for w in range(0, words, 64):
+                    intersect(now, w, now, w, living, w, now, w)
+            for order in range(len(own_spacing)):
+                _accept(own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, order, own[order, i], now, then)
+                now, then = then, now
+            first_word = 0 if len(doubtful) > 0 else checked
+            for w in range(first_word, words):
+                rest = now[w]
+                if w < checked:
+                    rest &= doubtful[w]
+                while rest != 0:
+                    bit = w * 64 + lowest_bit(rest)
+                    rest &= rest - one
+                    doubt = len(doubtful) > 0 and doubtful[w] >> np.uint64(bit & 63) & one != 0
+                    first_seen = since[bit] if doubt else own_first[i]
+                    if own_first[i] < first_seen or not _some_row(addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen):
+                        now[w] &= ~(one << np.uint64(bit & 63))
+        count = 0
+        for w in range(0, words, 64):
+            count += members(now, w)
+        counts[i] = count
+        if len(kind) > 0 and count > 0:
+            for block in range(words // 64):
+                copy_set(block_words, 0, now, block * 64)
+                written = put(block_words, block, i, kind, size, start, room, halves, written)
+    return written
