@@ -70,7 +70,10 @@ class RangeGroups:
     def own_ranges(self) -> tuple[Ints, Ints]:
         """By own attribute and bit: what the numbers accept."""
         attributes = len(self.own.widths) // 2
-        low, high = np.zeros((attributes, len(self.numbers)), np.int64), np.zeros((attributes, len(self.numbers)), np.int64)
+        low, high = (
+            np.zeros((attributes, len(self.numbers)), np.int64),
+            np.zeros((attributes, len(self.numbers)), np.int64),
+        )
         for order in range(2 * attributes):
             mine = slice(self.own.starts[order], self.own.starts[order + 1])
             to = high if order % 2 else low

@@ -96,7 +96,14 @@ class Doubts:
 
 
 def affected(
-    groups: RangeGroups, axes: Axes, arrivals: Arrivals, partners: Partners, doubts: Doubts, how: Codes8, *, listing: bool
+    groups: RangeGroups,
+    axes: Axes,
+    arrivals: Arrivals,
+    partners: Partners,
+    doubts: Doubts,
+    how: Codes8,
+    *,
+    listing: bool,
 ) -> tuple[Ints, Containers | None]:
     """How many numbers each tuple affects, and their sets if `listing`; `how` has the strategy for each tuple."""
     tuples, blocks = len(arrivals), groups.words // SET_WORDS
@@ -108,7 +115,7 @@ def affected(
     stabbing = groups.stabbing if np.isin(how, (JOIN_FIRST, MERGE)).any() else _NO_SETS
     own_low, own_high = groups.own_ranges if (how == VANILLA).any() else (_NO_RANGES, _NO_RANGES)
     end = _affected(
-        how, groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low, groups.high, groups.present,
+        how, np.lexsort((arrivals.shift[0], partners.begin[0])) if len(partners.begin) else np.arange(0), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low, groups.high, groups.present,
         highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
         own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, own_low, own_high,
         stabbing.keys, stabbing.bits, stabbing.starts, stabbing.spacing, stabbing.set_starts, stabbing.sets,
@@ -150,7 +157,16 @@ def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift:
 
 @njit(cache=True, nogil=True)
 def seen(
-    table: Ints, k: int, i: int, bit: int, low: Ints, high: Ints, kinds: Codes8, directions: Ints, shift: Ints, since: int
+    table: Ints,
+    k: int,
+    i: int,
+    bit: int,
+    low: Ints,
+    high: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    since: int,
 ) -> bool:
     """Whether row k is what a number asks for along the further axes, and did not come before it."""
     if table[FIRST, k] < since:
@@ -197,8 +213,18 @@ def _some_row(
 
 
 @njit(cache=True, nogil=True)
-def _accept(keys: Ints, bits: Numbers32, starts: Ints, spacing: Ints, set_starts: Ints, sets: Words, order: int, x: int,
-            now: Words, then: Words) -> None:  # fmt: skip
+def _accept(
+    keys: Ints,
+    bits: Numbers32,
+    starts: Ints,
+    spacing: Ints,
+    set_starts: Ints,
+    sets: Words,
+    order: int,
+    x: int,
+    now: Words,
+    then: Words,
+) -> None:
     """then = now ∩ the numbers that come up to x in an order over all bits."""
     start = starts[order]
     upto = rank(keys, start, starts[order + 1], x)
@@ -212,8 +238,154 @@ def _accept(keys: Ints, bits: Numbers32, starts: Ints, spacing: Ints, set_starts
 
 
 @njit(cache=True, nogil=True)
+def _by_groups(
+    groups: int,
+    points: Ints,
+    word_starts: Ints,
+    sizes: Ints,
+    low: Ints,
+    high_keys: Ints,
+    high_bits: Numbers32,
+    high_starts: Ints,
+    high_spacing: Ints,
+    high_set_starts: Ints,
+    high_sets: Words,
+    addresses: Ints,
+    begin: Ints,
+    end: Ints,
+    i: int,
+    kinds: Codes8,
+    directions: Ints,
+    by: int,
+    ts: int,
+    exp: int,
+    at: Ints,
+    now: Words,
+) -> bool:
+    """The numbers of the first so many groups that tuple i affects, as far as the first axis tells; whether any.
+
+    Two searches a group, the first from where the group before it ended: groups follow one another along the axis.
+    """
+    one = np.uint64(1)
+    kind, direction, columns = kinds[0], directions[0], AXES + len(kinds)
+    something = False
+    for g in range(groups):
+        point = points[g]
+        if g == 0 or point < points[g - 1]:  # hotspots are in order, and so are the others
+            for s in range(len(addresses)):
+                at[s] = begin[s, i]
+        has_below = has_above = False
+        below = above = np.int64(0)
+        for s in range(len(addresses)):
+            first, last = begin[s, i], end[s, i]
+            if first == last:
+                continue
+            table = table_at(addresses[s, 0], columns, addresses[s, 1])
+            p = at[s]
+            step = 1
+            while p + step <= last and place_of(kind, direction, table[AXES, p + step - 1], by) <= point:
+                p += step
+                step *= 2
+            n = min(step, last - p)
+            while n > 0:
+                half = n >> 1
+                if place_of(kind, direction, table[AXES, p + half], by) <= point:
+                    p += half + 1
+                    n -= half + 1
+                else:
+                    n = half
+            at[s] = p
+            k = p - 1
+            while k >= first and max(table[TS, k], ts) > min(table[EXP, k], exp):
+                k -= 1
+            if k >= first:
+                x = place_of(kind, direction, table[AXES, k], by)
+                below = max(below, x) if has_below else x
+                has_below = True
+            k = p
+            while k < last and max(table[TS, k], ts) > min(table[EXP, k], exp):
+                k += 1
+            if k < last:
+                x = place_of(kind, direction, table[AXES, k], by)
+                above = min(above, x) if has_above else x
+                has_above = True
+        word, width, many = word_starts[g], word_starts[g + 1] - word_starts[g], sizes[g]
+        first_part = rank(low, word * 64, word * 64 + many, below) if has_below else 0
+        second_part = 0
+        if has_above and first_part < many:
+            second_part = rank(high_keys, high_starts[g], high_starts[g + 1], ~above)
+        something |= first_part + second_part > 0
+        full = first_part >> 6
+        for w in range(word, word + full):
+            now[w] = ~np.uint64(0)
+        kept = second_part // high_spacing[g]
+        base = high_set_starts[g] + kept * width
+        for w in range(full, width):
+            now[word + w] = high_sets[base + w]
+        if first_part & 63:
+            now[word + full] |= (one << np.uint64(first_part & 63)) - one
+        for k in range(high_starts[g] + kept * high_spacing[g], high_starts[g] + second_part):
+            bit = high_bits[k]
+            now[word + (bit >> 6)] |= one << np.uint64(bit & 63)
+    return something
+
+
+@njit(cache=True, nogil=True)
+def _by_merging(
+    stab_keys: Ints,
+    stab_bits: Numbers32,
+    numbers: int,
+    high: Ints,
+    addresses: Ints,
+    begin: Ints,
+    end: Ints,
+    i: int,
+    kinds: Codes8,
+    directions: Ints,
+    by: int,
+    ts: int,
+    exp: int,
+    now: Words,
+) -> None:
+    """O(numbers + partners)."""
+    kind, direction, columns = kinds[0], directions[0], AXES + len(kinds)
+    now[:] = 0
+    for s in range(len(addresses)):
+        table = table_at(addresses[s, 0], columns, addresses[s, 1])
+        k, last = begin[s, i], end[s, i]
+        for n in range(numbers):
+            while k < last and (
+                place_of(kind, direction, table[AXES, k], by) < stab_keys[n]
+                or max(table[TS, k], ts) > min(table[EXP, k], exp)
+            ):
+                k += 1
+            if k == last:
+                break
+            bit = stab_bits[n]
+            if place_of(kind, direction, table[AXES, k], by) <= high[bit]:
+                now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@njit(cache=True, nogil=True)
+def _accepting(own_low: Ints, own_high: Ints, own: Ints, i: int, present: Words, now: Words) -> None:
+    """The numbers that accept a tuple's own attributes, compared one by one."""
+    for w in range(len(present)):
+        rest = present[w]
+        now[w] = 0
+        while rest != 0:
+            k = lowest_bit(rest)
+            rest &= rest - np.uint64(1)
+            accepts = True
+            for a in range(len(own_low)):
+                accepts &= own_low[a, w * 64 + k] <= own[2 * a, i] <= own_high[a, w * 64 + k]
+            if accepts:
+                now[w] |= np.uint64(1) << np.uint64(k)
+
+
+@njit(cache=True, nogil=True)
 def _affected(
     how: Codes8,
+    sequence: Ints,
     hot: int,
     points: Ints,
     word_starts: Ints,
@@ -261,153 +433,79 @@ def _affected(
     room: Words,
     halves: Halves,
 ) -> int:
-    """Returns how many words of room were written."""
+    """Tuples in the sequence given. Returns how many words of room were written."""
     one = np.uint64(1)
     words = len(present)
     now = np.zeros(words, np.uint64)
     then = np.zeros(words, np.uint64)
-    all_of_it = np.zeros(words, np.uint64)
+    united = np.zeros(words, np.uint64)
     at = np.empty(len(addresses), np.int64)
     block_words = np.empty(64, np.uint64)
     written = 0
-    for i in range(len(counts)):
-        any_partner = False
+    for i in sequence:
+        some = False
         for s in range(len(addresses)):
-            any_partner |= begin[s, i] < end[s, i]
-        if not any_partner:
+            some |= begin[s, i] < end[s, i]
+        if not some:
             continue
-        ts, exp = own_ts[i], own_exp[i]
-        strategy = how[i]
-        checked = 0  # from this word on, bits have been or are compared with rows one by one
+        strategy, ts, exp, by = how[i], own_ts[i], own_exp[i], shift[0, i]
+        unchecked = words  # from this word on, numbers have not been compared with rows
         if strategy == VANILLA:
-            now[:] = 0
-            for bit in range(words * 64):
-                if not present[bit >> 6] >> np.uint64(bit & 63) & one:
-                    continue
-                accepts = len(living) == 0 or living[bit >> 6] >> np.uint64(bit & 63) & one != 0
-                for a in range(len(own_low)):
-                    accepts &= own_low[a, bit] <= own[2 * a, i] <= own_high[a, bit]
-                if accepts:
-                    doubt = len(doubtful) > 0 and doubtful[bit >> 6] >> np.uint64(bit & 63) & one != 0
-                    first_seen = since[bit] if doubt else own_first[i]
-                    if own_first[i] >= first_seen and _some_row(addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen):
-                        now[bit >> 6] |= one << np.uint64(bit & 63)
+            _accepting(own_low, own_high, own, i, present, now)
+            unchecked = 0
         elif strategy == JOIN_FIRST:
-            all_of_it[:] = 0
+            united[:] = 0
             for s in range(len(addresses)):
                 table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
                 for k in range(begin[s, i], end[s, i]):
-                    if max(table[TS, k], ts) <= min(table[EXP, k], exp):
-                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
-                        _accept(stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 0, x, present, now)
-                        _accept(stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 1, ~x, now, then)
-                        for w in range(0, words, 64):
-                            unite(all_of_it, w, then, w)
-            now, all_of_it = all_of_it, now
-            checked = words
+                    if max(table[TS, k], ts) > min(table[EXP, k], exp):
+                        continue
+                    x = place_of(kinds[0], directions[0], table[AXES, k], by)
+                    _accept(
+                        stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 0, x, present, now
+                    )
+                    _accept(
+                        stab_keys, stab_bits, stab_starts, stab_spacing, stab_set_starts, stab_sets, 1, ~x, now, then
+                    )
+                    for w in range(0, words, 64):
+                        unite(united, w, then, w)
+            now, united = united, now
         elif strategy == MERGE:
-            now[:] = 0
-            for s in range(len(addresses)):
-                table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
-                k, last = begin[s, i], end[s, i]
-                for n in range(stab_starts[1]):
-                    while k < last and (
-                        place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) < stab_keys[n]
-                        or max(table[TS, k], ts) > min(table[EXP, k], exp)
-                    ):
-                        k += 1
-                    if k == last:
-                        break
-                    bit = stab_bits[n]
-                    if place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) <= high[0, bit]:
-                        now[bit >> 6] |= one << np.uint64(bit & 63)
-            checked = words
+            _by_merging(
+                stab_keys, stab_bits, stab_starts[1], high[0], addresses, begin, end, i, kinds, directions, by, ts, exp,
+                now,
+            )  # fmt: skip
         else:
             groups = len(points) if strategy == SSI else hot if strategy == HOTSPOT else 0
-            checked = word_starts[groups]
-            for s in range(len(addresses)):
-                at[s] = begin[s, i]
-            before = np.int64(-9223372036854775807)
-            for g in range(groups):
-                point = points[g]
-                if point < before:  # hotspots and the others are in order each
-                    for s in range(len(addresses)):
-                        at[s] = begin[s, i]
-                before = point
-                has_below = has_above = False
-                below = above = np.int64(0)
-                for s in range(len(addresses)):
-                    first, last = begin[s, i], end[s, i]
-                    if first == last:
-                        continue
-                    table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
-                    p = at[s]
-                    step = 1
-                    while p + step <= last and place_of(kinds[0], directions[0], table[AXES, p + step - 1], shift[0, i]) <= point:
-                        p += step
-                        step *= 2
-                    n = min(step, last - p)
-                    while n > 0:
-                        half = n >> 1
-                        if place_of(kinds[0], directions[0], table[AXES, p + half], shift[0, i]) <= point:
-                            p += half + 1
-                            n -= half + 1
-                        else:
-                            n = half
-                    at[s] = p
-                    k = p - 1
-                    while k >= first and max(table[TS, k], ts) > min(table[EXP, k], exp):
-                        k -= 1
-                    if k >= first:
-                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
-                        if not has_below or x > below:
-                            has_below, below = True, x
-                    k = p
-                    while k < last and max(table[TS, k], ts) > min(table[EXP, k], exp):
-                        k += 1
-                    if k < last:
-                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
-                        if not has_above or x < above:
-                            has_above, above = True, x
-                word, width = word_starts[g], word_starts[g + 1] - word_starts[g]
-                many = sizes[g]
-                first_part = rank(low[0], word * 64, word * 64 + many, below) if has_below else 0
-                second_part = 0
-                if has_above and first_part < many:
-                    second_part = rank(high_keys, high_starts[g], high_starts[g + 1], ~above)
-                full = first_part >> 6
-                for w in range(word, word + full):
-                    now[w] = ~np.uint64(0)
-                kept = second_part // high_spacing[g]
-                base = high_set_starts[g] + kept * width
-                for w in range(full, width):
-                    now[word + w] = high_sets[base + w]
-                if first_part & 63:
-                    now[word + full] |= (one << np.uint64(first_part & 63)) - one
-                for k in range(high_starts[g] + kept * high_spacing[g], high_starts[g] + second_part):
-                    bit = high_bits[k]
-                    now[word + (bit >> 6)] |= one << np.uint64(bit & 63)
-            for w in range(checked, words):
+            some = _by_groups(
+                groups, points, word_starts, sizes, low[0], high_keys, high_bits, high_starts, high_spacing,
+                high_set_starts, high_sets, addresses, begin, end, i, kinds, directions, by, ts, exp, at, now,
+            )  # fmt: skip
+            unchecked = word_starts[groups]
+            for w in range(unchecked, words):
                 now[w] = present[w]
+            if not some and groups == len(points):
+                continue
+        if len(living) > 0:
+            for w in range(0, words, 64):
+                intersect(now, w, now, w, living, w, now, w)
         if strategy != VANILLA:
-            if len(living) > 0:
-                for w in range(0, words, 64):
-                    intersect(now, w, now, w, living, w, now, w)
             for order in range(len(own_spacing)):
-                _accept(own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, order, own[order, i], now, then)
+                x = own[order, i]
+                _accept(own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, order, x, now, then)
                 now, then = then, now
-            first_word = 0 if len(doubtful) > 0 else checked
-            for w in range(first_word, words):
-                rest = now[w]
-                if w < checked:
-                    rest &= doubtful[w]
-                while rest != 0:
-                    bit = w * 64 + lowest_bit(rest)
-                    rest &= rest - one
-                    doubt = len(doubtful) > 0 and doubtful[w] >> np.uint64(bit & 63) & one != 0
-                    first_seen = since[bit] if doubt else own_first[i]
-                    if own_first[i] < first_seen or not _some_row(addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen):
-                        now[w] &= ~(one << np.uint64(bit & 63))
+        for w in range(0 if len(doubtful) > 0 else unchecked, words):
+            rest = now[w] if w >= unchecked else now[w] & doubtful[w]
+            while rest != 0:
+                bit = w * 64 + lowest_bit(rest)
+                mask = rest & (~rest + one)
+                rest ^= mask
+                doubt = len(doubtful) > 0 and doubtful[w] & mask != 0
+                first_seen = since[bit] if doubt else own_first[i]
+                if own_first[i] < first_seen or not _some_row(
+                    addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen
+                ):
+                    now[w] ^= mask
         count = 0
         for w in range(0, words, 64):
             count += members(now, w)

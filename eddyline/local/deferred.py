@@ -124,9 +124,7 @@ class Deferred:
 class DeferredFilter(Deferred):
     """Every arriving row makes one change for each query it belongs to."""
 
-    def __init__(
-        self, chain: FilterChain, step: Step, arrived: Delta, matching: Matching | FamilyMatching
-    ) -> None:
+    def __init__(self, chain: FilterChain, step: Step, arrived: Delta, matching: Matching | FamilyMatching) -> None:
         super().__init__(step, arrived, matching)
         self._chain = chain
 

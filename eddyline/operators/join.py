@@ -276,11 +276,11 @@ class Join(Operator):
         probe = self.orders[i][0]
         tuples = replace(probing.delta, columns=self._wide(i, probing.delta))
         found = []
-        for segment, parts in zip(probing.segments, probing.pairs(), strict=True):
+        for rows, parts in zip(probing.rows, probing.pairs(), strict=True):
             for p in parts:
                 if len(p.tuples):
                     new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
-                    joined = self._combine(step, tuples, p.tuples[new], segment.rows, p.places[new], probe)
+                    joined = self._combine(step, tuples, p.tuples[new], rows.rows, p.places[new], probe)
                     found.append(self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries))
         return found
 

@@ -7,6 +7,7 @@ which rows it gives them is found afterwards, for those who want to know.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,16 +21,18 @@ from eddyline.index.domains import as_integers
 from eddyline.index.parallel import LARGEST, in_portions
 from eddyline.index.range_groups import RangeGroups, as_words, range_groups
 from eddyline.index.range_rows import Asked, count_rows, list_rows
-from eddyline.index.range_search import AXES, FIRST, HOTSPOT, STRATEGIES, Arrivals, Axes, Doubts, Partners, affected
+from eddyline.index.range_search import STRATEGIES, Arrivals, Axes, Doubts, Partners, affected
 from eddyline.index.ranges import equal_ranges, portions
 from eddyline.index.sets import Containers, Lists
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
-from eddyline.operators.ranges import Direction
-from eddyline.state.delta import MAX, Delta, Ints
-from eddyline.state.stem import Ranked, Segment, Stem, ranked
+from eddyline.operators.range_choice import Decisions, Estimates, most_selective, selectivity, some
+from eddyline.operators.ranges import Direction, span
+from eddyline.operators.ranked import Ranked, ranked
+from eddyline.state.delta import Delta, Ints
+from eddyline.state.stem import Stem
 
 Words = npt.NDArray[np.uint64]
 NOT_WANTED = -2  # the slot of a tuple that joins with nothing
@@ -38,77 +41,82 @@ _ALL = np.empty(0, np.uint64)
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
 class Indexed:
-    """Queries in groups; by bit, the arrival number from which a query sees rows."""
+    """Queries in groups, by their positions; by bit, the arrival number from which a query sees rows."""
 
-    groups: RangeGroups
-    since: Ints
+    def __init__(self, groups: RangeGroups, since: Ints) -> None:
+        self.groups = groups
+        self.since = since
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        return Estimates(self.groups)
 
 
 class RangedSide:
     """The queries of a family as seen by the tuples of one input. `strategy` is one of STRATEGIES, or None."""
 
-    def __init__(self, direction: Direction, strategy: str | None = None) -> None:
+    def __init__(self, direction: Direction) -> None:
         self.direction = direction
-        self.strategy = strategy
-        self.order = tuple(range(len(direction.axes)))  # of the axes; groups are made along the first
+        self.strategy: str | None = None
+        self.decisions = Decisions()
         self.runs = QueryRuns(self._indexed)
+        self._chosen_for = 0  # so many queries
 
     def _indexed(self, queries: QueryRows, positions: Ints, functions: Functions) -> Indexed:
-        numbers, low, high, own_low, own_high = self.direction.asked(queries, positions, functions)
-        order = list(self.order)
-        groups = range_groups(numbers, low[order], high[order], list(zip(own_low, own_high, strict=True)))
+        kept, low, high, own_low, own_high = self.direction.asked(queries, positions, functions)
+        groups = range_groups(positions[kept], low, high, list(zip(own_low, own_high, strict=True)))
         since = np.zeros(len(groups.numbers), np.int64)
-        since[groups.bits] = queries.since_at(positions[groups.numbers[groups.bits]])
+        since[groups.bits] = queries.since_at(groups.numbers[groups.bits].astype(np.int64))
         return Indexed(groups, since)
 
     def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: Stem) -> Probing | None:
         """What the tuples find, by the slots of their keys; None if they cannot be processed in this way."""
         functions = step.functions
-        axes = [self.direction.axes[i] for i in self.order]
-        segments = [self._ranked(s, key, functions) for s in stem.segments]
+        self._choose_axis(step, delta, stem)
+        direction = self.direction
+        rows = [ranked(s, key, direction.axes, functions) for s in stem.segments]
         nothing = np.zeros(len(delta), np.bool_)
-        own = np.empty((2 * len(self.direction.own), len(delta)), np.int64)
-        for i, expr in enumerate(self.direction.own_exprs):
+        own = np.empty((2 * len(direction.own), len(delta)), np.int64)
+        for i, expr in enumerate(direction.own_exprs):
             own[2 * i], missing = as_integers(evaluate(expr, delta.columns, (), len(delta), functions))
             own[2 * i + 1] = ~own[2 * i]
             nothing |= missing
-        shift = np.empty((len(axes), len(delta)), np.int64)
-        for i, axis in enumerate(axes):
+        shift = np.empty((len(direction.axes), len(delta)), np.int64)
+        for i, axis in enumerate(direction.axes):
             shift[i], missing = axis.shifts(delta, functions)
             nothing |= missing
-            if not all(axis.tells(s.table[AXES + i], shift[i]) for s in segments):
+            shifts = span(axis.kind, shift[i])
+            if not all(axis.tells(r.spans[i], shifts) for r in rows):
                 return None
         slots = np.where(nothing, NOT_WANTED, slots)
-        where = [equal_ranges(s.slots, slots) for s in segments]
+        where = [equal_ranges(r.slots, slots) for r in rows]
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
+        arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
+        partners = Partners([r.table for r in rows], begin, end)
         return Probing(
-            step,
-            delta,
-            Arrivals(shift, delta.ts, delta.exp, delta.first, own),
-            tuple(segments),
-            Partners([s.table for s in segments], begin, end),
-            self.direction.places(self.order),
-            self.runs(step.queries, functions),
-            self.strategy,
+            self, step, delta, arrivals, tuple(rows), partners, direction.places, self.runs(step.queries, functions)
         )
 
-    def _ranked(self, segment: Segment, key: int, functions: Functions) -> Ranked:
-        tag = key, (self.direction.axes, self.order)
-        found = segment.ranked.get(tag)
-        if found is None:
-            axes = [self.direction.axes[i] for i in self.order]
-            values, missing = zip(*(a.values(segment.rows, functions) for a in axes), strict=True)
-            along = values[0].view(np.float64) if axes[0].kind else values[0]
-            if axes[0].direction < 0:
-                along = -along if axes[0].kind else ~along
-            order = np.lexsort((along, segment.slots[key]))
-            some = np.logical_or.reduce(missing)
-            if some.any():
-                order = order[~some[order]]
-            found = segment.ranked[tag] = ranked(segment, key, order, values)
-        return found
+    def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
+        """Puts that axis first along which ranges hold the fewest rows, judged from a few; anew when queries are many
+        more than at the last time."""
+        axes, queries = self.direction.axes, step.queries
+        if len(axes) < 2 or len(queries) < 4 * self._chosen_for or not stem.segments or not len(delta):
+            return
+        self._chosen_for = len(queries)
+        _, low, high, _, _ = self.direction.asked(queries, some(queries.live()), step.functions)
+        tuples = delta.take(some(np.arange(len(delta)))).spread()
+        largest = max(stem.segments, key=len).rows
+        rows = largest.take(some(np.arange(len(largest)))).spread()
+        shares = []
+        for i, axis in enumerate(axes):
+            values, shifts = axis.values(rows, step.functions)[0], axis.shifts(tuples, step.functions)[0]
+            shares.append(selectivity(axis.kind, axis.direction, values, shifts, low[i], high[i]))
+        order = most_selective(shares)
+        if order != tuple(range(len(axes))):
+            self.direction = replace(self.direction, axes=tuple(axes[i] for i in order))
+            self.runs = QueryRuns(self._indexed)
 
 
 @dataclass(frozen=True)
@@ -124,14 +132,14 @@ class Pairs:
 class Probing:
     """Tuples of one input about to meet rows and queries of one moment."""
 
+    side: RangedSide
     step: Step
     delta: Delta
     arrivals: Arrivals
-    segments: tuple[Ranked, ...]
+    rows: tuple[Ranked, ...]
     partners: Partners
     axes: Axes
     runs: tuple[Run[Indexed], ...]
-    strategy: str | None
 
     def count(self) -> int:
         """How many pairs (tuple, query) there are."""
@@ -149,34 +157,34 @@ class Probing:
         """How many rows each tuple gives to the queries it affects, all together."""
         return self._totals(lambda start, stop: self._rows_of(self._sets(start, stop).listed(), start, stop))
 
-    def _totals(self, counts: Callable[[int, int], list[Ints]]) -> Ints:
-        """By tuple, the sum of several counts of some tuples."""
-        found = self._in_portions(lambda start, stop: sum(counts(start, stop), np.zeros(stop - start, np.int64)))
-        return np.concatenate([np.empty(0, np.int64), *found])
-
     def pairs(self) -> list[list[Pairs]]:
         """By segment: the rows that tuples give to queries, some at a time."""
-        found: list[list[Pairs]] = [[] for _ in self.segments]
+        found: list[list[Pairs]] = [[] for _ in self.rows]
         for portion in self.sets():
             queries = portion.listed()
             counts = self._rows_of(queries, portion.start, portion.start + portion.rows)
-            for s, (mine, segment, count) in enumerate(zip(found, self.segments, counts, strict=True)):
+            for s, (mine, rows, count) in enumerate(zip(found, self.rows, counts, strict=True)):
                 for a, b in portions(count):
                     start, stop = portion.start + a, portion.start + b
                     lists = Lists(queries.starts[a : b + 1], queries.members)
                     begin, end = self.partners.begin[s, start:stop], self.partners.end[s, start:stop]
-                    some, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
+                    arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
                     tuples, place, query = list_rows(
-                        lists, self._asked, self.axes, some, segment.table, begin, end, segment.place, total
+                        lists, self._asked, self.axes, arrivals, rows.table, begin, end, rows.place, total
                     )
                     mine.append(Pairs(tuples + start, place, query))
         return found
 
+    def _totals(self, counts: Callable[[int, int], Sequence[Ints]]) -> Ints:
+        """By tuple, the sum of several counts of some tuples."""
+        found = self._in_portions(lambda start, stop: sum(counts(start, stop), np.zeros(stop - start, np.int64)))
+        return np.concatenate([np.empty(0, np.int64), *found])
+
     def _rows_of(self, queries: Lists, start: int, stop: int) -> list[Ints]:
         """By segment, how many rows each of some tuples gives."""
-        some, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
-        where = zip(self.segments, partners.begin, partners.end, strict=True)
-        return [count_rows(queries, self._asked, self.axes, some, s.table, b, e) for s, b, e in where]
+        arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
+        where = zip(self.rows, partners.begin, partners.end, strict=True)
+        return [count_rows(queries, self._asked, self.axes, arrivals, r.table, b, e) for r, b, e in where]
 
     @cached_property
     def _asked(self) -> Asked:
@@ -187,32 +195,32 @@ class Probing:
         for run in self.runs:
             groups = run.index.groups
             bits = groups.bits
-            positions = run.position_of(groups.numbers[bits])
+            positions = groups.numbers[bits]
             low[:, positions], high[:, positions] = groups.low[:, bits], groups.high[:, bits]
             since[positions] = run.index.since[bits]
         return Asked(low, high, since)
 
     def _sets(self, start: int, stop: int) -> Portion:
-        parts = []
-        for run, (_, sets) in zip(self.runs, self._affected(start, stop, listing=True), strict=True):
-            assert sets is not None
-            positions = np.where(sets.numbers < 0, -1, run.position_of(sets.numbers)).astype(np.int32)
-            parts.append(replace(sets, numbers=positions))
-        return Portion(start, stop - start, tuple(parts))
+        found = self._affected(start, stop, listing=True)
+        return Portion(start, stop - start, tuple(sets for _, sets in found if sets is not None))
 
     def _affected(self, start: int, stop: int, *, listing: bool) -> list[tuple[Ints, Containers | None]]:
         """By run: how many of its queries each of some tuples affects, and which."""
         arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
-        how = np.full(stop - start, HOTSPOT if self.strategy is None else STRATEGIES.index(self.strategy), np.uint8)
-        return [
-            affected(run.index.groups, self.axes, arrivals, partners, doubts, how, listing=listing)
-            for run, doubts in zip(self.runs, self._doubts, strict=True)
-        ]
+        found = []
+        for run, doubts in zip(self.runs, self._doubts, strict=True):
+            begun = time.perf_counter()
+            if self.side.strategy is None:
+                how, expected = run.index.estimates.choose(arrivals, partners)
+            else:
+                how, expected = np.full(stop - start, STRATEGIES.index(self.side.strategy), np.uint8), np.zeros(1)
+            found.append(affected(run.index.groups, self.axes, arrivals, partners, doubts, how, listing=listing))
+            self.side.decisions.add(how, float(expected.sum()) / 1e9, time.perf_counter() - begun)
+        return found
 
     @cached_property
     def _doubts(self) -> list[Doubts]:
-        came = [self.delta.first, *(s.table[FIRST] for s in self.segments)]
-        oldest = min(int(x.min(initial=MAX)) for x in came)
+        oldest = min([int(self.delta.first.min()), *(r.oldest for r in self.rows)]) if len(self.delta) else 0
         return [_doubts(r, self.step.queries, oldest, further=len(self.axes.kinds) > 1) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:
@@ -223,9 +231,9 @@ class Probing:
 def _doubts(run: Run[Indexed], queries: QueryRows, oldest: int, *, further: bool) -> Doubts:
     """`oldest` is the least arrival number of a row or tuple; `further`: whether there is more than one axis."""
     groups, since = run.index.groups, run.index.since
-    alive = run.alive(queries)
-    living = as_words((groups.numbers >= 0) & alive[groups.numbers]) if len(alive) else _ALL
+    all_alive = queries.alive[run.start : run.stop].all()
+    living = _ALL if all_alive else as_words((groups.numbers >= 0) & queries.alive[groups.numbers])
     if further:
         return Doubts(living, groups.present, since)
-    young = since > oldest
+    young = since > oldest if queries.latest > oldest else _ALL
     return Doubts(living, as_words(young) if young.any() else _ALL, since)

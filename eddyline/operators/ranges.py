@@ -35,6 +35,18 @@ _LIMITS = np.iinfo(np.int64)
 _COMPARED = ("lt", "le", "gt", "ge", "eq")
 
 
+Span = tuple[float, float]  # the least and the largest
+
+
+def span(kind: int, values: Ints) -> Span:
+    """Of values along an axis, NaN aside; of none, as if there were a 0."""
+    if kind == DOUBLES:
+        numbers = values.view(np.float64)
+        numbers = numbers[~np.isnan(numbers)]
+        return (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+
+
 @dataclass(frozen=True)
 class Axis:
     """A row lies at direction * (value - shift). The condition's attribute is that place, or its distance from 0."""
@@ -64,17 +76,17 @@ class Axis:
         found = evaluate(self.shift, tuples.columns, (), len(tuples), functions)
         return as_integers(found) if self.kind == INTEGERS else _doubles(found)
 
-    def tells(self, values: Ints, shifts: Ints) -> bool:
+    def tells(self, values: Span, shifts: Span) -> bool:
         """Whether all places can be told: no difference overflows, and rows keep their order along the axis."""
-        if self.shift is None or not len(values) or not len(shifts):
+        if self.shift is None:
             return True
         if t.is_float(self.type):  # infinity from itself is NaN, which comes last, where such a row would come first
             first = -self.direction * np.inf
-            return not ((shifts.view(np.float64) == first).any() and (values.view(np.float64) == first).any())
+            return first not in values or first not in shifts
         limit = (1 << (self.type.bit_width - 1)) - 1
         if self.kind == DOUBLES:  # differences of whole numbers are exact up to here
-            limit, values, shifts = min(limit, 1 << 52), values.view(np.float64), shifts.view(np.float64)
-        return bool(-limit <= int(values.min()) - int(shifts.max()) and int(values.max()) - int(shifts.min()) <= limit)
+            limit = min(limit, 1 << 52)
+        return -limit <= int(values[0]) - int(shifts[1]) and int(values[1]) - int(shifts[0]) <= limit
 
     def ranges(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """The ranges of queries along the axis, from those of the attribute; some may be empty."""
@@ -100,7 +112,7 @@ class TimeAxis:
     def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
         return _some_time(tuples.ts), np.zeros(len(tuples), np.bool_)
 
-    def tells(self, values: Ints, shifts: Ints) -> bool:
+    def tells(self, values: Span, shifts: Span) -> bool:
         return True
 
 
@@ -113,11 +125,11 @@ class Direction:
     own: tuple[int, ...]  # attributes of the condition that are the tuples' own
     own_exprs: tuple[Expr, ...]  # over their own columns
 
-    def places(self, order: Sequence[int]) -> Axes:
-        """How places are computed, with the axes in some order."""
-        axes = [self.axes[i] for i in order]
-        kinds, directions = np.array([a.kind for a in axes], np.uint8), np.array([a.direction for a in axes], np.int64)
-        return Axes(kinds, directions)
+    @property
+    def places(self) -> Axes:
+        """How places are computed."""
+        kinds, directions = [a.kind for a in self.axes], [a.direction for a in self.axes]
+        return Axes(np.array(kinds, np.uint8), np.array(directions, np.int64))
 
     def asked(self, queries: QueryRows, positions: Ints, functions: Functions) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Of the queries at some positions: those that ask for something (their numbers), their ranges along each axis,
@@ -222,7 +234,9 @@ def _some_time(ts: Ints) -> Ints:
 def _doubles(values: pa.Array) -> tuple[Ints, Flags]:
     """Numbers as doubles as they stand in memory, and which are NULL."""
     missing = values.is_null().to_numpy(zero_copy_only=False)
-    return np.array(values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64).view(np.int64), missing
+    return np.array(
+        values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64
+    ).view(np.int64), missing
 
 
 def _input(column: int, starts: Sequence[int]) -> int:

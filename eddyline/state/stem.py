@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,38 +25,18 @@ SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """Some rows of a segment, by slot and then along an axis, as a table for kernels (`index/range_search.py`).
-
-    It is a copy: a row that is taken back later is still as it was."""
-
-    place: Ints  # in the segment
-    slots: Ints
-    table: Ints  # ts, exp, first, and the values along each axis
-    rows: Delta  # of the whole segment
-
-
-def ranked(segment: Segment, key: int, order: Ints, values: Sequence[Ints]) -> Ranked:
-    """The rows at some places, which `order` says in which order; `values` are those of the whole segment by axis."""
-    rows = segment.rows
-    table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
-    kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
-    return Ranked(order, segment.slots[key][order], table, kept)
-
-
 @dataclass(slots=True)
 class Segment:
     """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends.
 
-    `ranked` has what its users derived from it, until a row is taken back."""
+    `derived` has what its users make of it, until a row is taken back."""
 
     rows: Delta
     born: Ints
     slots: list[Ints]
     orders: list[Ints]
     sorted_slots: list[Ints]
-    ranked: dict[tuple[int, Hashable], Ranked] = field(default_factory=dict)
+    derived: dict[Hashable, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,7 +110,7 @@ class Stem:
             for i, s in enumerate(self.segments):
                 s.rows.exp[place[segment == i]] = at[hit][segment == i] - 1
                 if (segment == i).any():
-                    s.ranked.clear()
+                    s.derived.clear()
             identities, at = identities[~hit], at[~hit]
             candidates_for = self._shortened
 

@@ -20,18 +20,20 @@ CREATE STREAM s (k INT, a INT, x DOUBLE, ts TIMESTAMP) WATERMARK ts DELAY OF INT
 CREATE TABLE t (k INT, a INT, x DOUBLE, id INT)
 """
 PARAMS = "lo INT, hi INT, u DOUBLE, v DOUBLE, w INT, z INT"
+R, S = "r [RANGE 20 SECONDS]", "s [RANGE 20 SECONDS]"
 SHAPES = {
-    "select": "FROM r [RANGE 20 SECONDS], s WHERE r.k = s.k AND r.a BETWEEN :lo AND :hi AND s.x >= :u AND s.x < :v",
+    "select": f"FROM {R}, s WHERE r.k = s.k AND r.a BETWEEN :lo AND :hi AND s.x >= :u AND s.x < :v",
     "select from a table": "FROM r, t WHERE r.k = t.k AND r.x > :u AND t.a BETWEEN :lo AND :hi",
-    "band": "FROM r [RANGE 9 SECONDS], s [RANGE 15 SECONDS] WHERE s.x - r.x BETWEEN :u AND :v",
-    "band of integers": "FROM r, s [RANGE 30 SECONDS] WHERE r.a - s.a > :lo AND r.a - s.a <= :hi AND r.x < :v",
-    "band by key": "FROM r [RANGE 9 SECONDS], s [RANGE 9 SECONDS] WHERE r.k = s.k AND abs(r.x - s.x) <= :v AND s.a > :lo",
-    "band in time": "FROM r [RANGE 20 SECONDS], s [RANGE 20 SECONDS] WHERE r.k = s.k AND abs(r.ts - s.ts) <= INTERVAL :w SECONDS",
-    "window": "FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] WHERE r.k = s.k AND r.a >= :lo AND s.x BETWEEN :u AND :v",
+    "band": f"FROM {R}, {S} WHERE s.x - r.x BETWEEN :u AND :v",
+    "band of integers": f"FROM r, {S} WHERE r.a - s.a > :lo AND r.a - s.a <= :hi AND r.x < :v",
+    "band by key": f"FROM {R}, {S} WHERE r.k = s.k AND abs(r.x - s.x) <= :v AND s.a > :lo",
+    "band in time": f"FROM {R}, {S} WHERE r.k = s.k AND abs(r.ts - s.ts) <= INTERVAL :w SECONDS",
+    "window": "FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
+    "WHERE r.k = s.k AND r.a >= :lo AND s.x BETWEEN :u AND :v",
     "only windows": "FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] WHERE r.k = s.k",
-    "several attributes": "FROM r, s [RANGE 20 SECONDS] WHERE r.k = s.k AND s.a BETWEEN :lo AND :hi AND s.x > :u "
+    "several attributes": f"FROM r, {S} WHERE r.k = s.k AND s.a BETWEEN :lo AND :hi AND s.x > :u "
     "AND r.a <= :hi AND r.x < :v",
-    "self join": "FROM r [RANGE 9 SECONDS] AS r, r [RANGE 5 SECONDS] AS s WHERE r.k = s.k AND s.a - r.a BETWEEN :lo AND :hi",
+    "self join": f"FROM {R} AS r, {R} AS s WHERE r.k = s.k AND s.a - r.a BETWEEN :lo AND :hi",
     "band against a table": "FROM r [RANGE :w SECONDS], t WHERE t.x - r.x BETWEEN :u AND :v AND t.a >= :lo",
 }
 
@@ -89,7 +91,9 @@ def test_strategies_tell_the_same(shape: str) -> None:
         clock, standing, known, stored = 0.0, 0, [], 0
         for step in range(10):
             clock += rnd.choice([0, 0.5, 2, 6])
-            kind = rnd.choice(["register", "drop", "r", "s", "r", "s", "both", "table", "r", "s"]) if step else "register"
+            kind = (
+                rnd.choice(["register", "drop", "r", "s", "r", "s", "both", "table", "r", "s"]) if step else "register"
+            )
             many = rnd.choice([1, 3, 20, 60])
             arriving = {n: pa.table(rows(rng, many, clock)) for n in "rs"}
             table = queries(rng, rnd.choice([1, 5, 40]), standing, rnd.random() < 0.5)

@@ -1,0 +1,99 @@
+"""Choices of a join over ranges, from statistics: along which axis to group queries, and which strategy for a tuple.
+
+What is expected of a tuple (document 4, section 4.1): its partners are known (m'); how many queries accept its own
+attributes (n'), and how many of those are in no hotspot (n''), is estimated by histograms, attributes taken to be
+independent. The costs of the strategies are those of `routing/join_costs.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.index.domains import sortable
+from eddyline.index.histograms import Histogram, stabbing_histogram
+from eddyline.index.range_groups import RangeGroups
+from eddyline.index.range_search import DOUBLES, STRATEGIES, Arrivals, Partners
+from eddyline.routing.calibration import WORTH_FITTING, join_costs
+from eddyline.routing.join_costs import DEFAULT, Expected, Shape
+from eddyline.state.delta import Ints
+
+Codes8 = npt.NDArray[np.uint8]
+Doubles = npt.NDArray[np.float64]
+
+SAMPLE = 32
+
+
+class Acceptance:
+    """How many numbers accept a tuple's own attributes, estimated; of all, or of those in no hotspot."""
+
+    def __init__(self, groups: RangeGroups, which: Ints) -> None:
+        """`which` are the bits it is about."""
+        low, high = groups.own_ranges
+        self.size = len(which)
+        self.histograms: list[Histogram] = [stabbing_histogram(a[which], b[which]) for a, b in zip(low, high, strict=True)]
+
+    def estimate(self, own: Ints) -> Doubles:
+        """By tuple; `own` has each attribute followed by its complement."""
+        found = np.full(own.shape[1], float(self.size))
+        for histogram, values in zip(self.histograms, own[::2], strict=True):
+            found *= np.clip(histogram.estimate(values) / max(self.size, 1), 0.0, 1.0)
+        return found
+
+
+class Estimates:
+    """What is expected of tuples that meet a run of queries."""
+
+    def __init__(self, groups: RangeGroups) -> None:
+        self.shape = Shape.of(groups)
+        bits = groups.bits
+        self.all = Acceptance(groups, bits)
+        self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
+        self.costs = join_costs() if len(groups) >= WORTH_FITTING else DEFAULT
+
+    def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
+        """By tuple, the cheapest strategy and its expected nanoseconds."""
+        m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
+        expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
+        return self.costs.choose(self.shape, expected)
+
+
+@dataclass
+class Decisions:
+    """What was chosen so far, what it was expected to take, and what it took."""
+
+    tuples: dict[str, int] = field(default_factory=dict)
+    expected: float = 0.0  # seconds
+    measured: float = 0.0
+
+    def add(self, how: Codes8, expected: float, measured: float) -> None:
+        for strategy, n in zip(STRATEGIES, np.bincount(how, minlength=len(STRATEGIES)).tolist(), strict=True):
+            if n:
+                self.tuples[strategy] = self.tuples.get(strategy, 0) + n
+        self.expected += expected
+        self.measured += measured
+
+
+def selectivity(kind: int, direction: int, values: Ints, shifts: Ints, low: Ints, high: Ints) -> float:
+    """Among some rows, tuples and ranges along an axis, the share of those triples in which the row is in the range."""
+    if not len(values) or not len(shifts) or not len(low):
+        return 1.0
+    if kind == DOUBLES:
+        far = direction * (values.view(np.float64)[:, None] - shifts.view(np.float64))
+        places = sortable(far.reshape(-1))
+    else:
+        places = (direction * (values[:, None] - shifts)).reshape(-1)
+    return float(((low[:, None] <= places) & (places <= high[:, None])).mean())
+
+
+def some(values: Ints) -> Ints:
+    """A few of the values, spread over all."""
+    return values[:: max(1, len(values) // SAMPLE)]
+
+
+def most_selective(shares: Sequence[float]) -> tuple[int, ...]:
+    """Axes in the order in which they are worth looking at."""
+    return tuple(int(i) for i in np.argsort(shares, kind="stable"))

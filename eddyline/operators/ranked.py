@@ -1,0 +1,54 @@
+"""The rows of a join's other input along axes: by slot of their key, then along the first axis, as tables for kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eddyline.index.range_search import DOUBLES, FIRST
+from eddyline.operators.evaluate import Functions
+from eddyline.operators.ranges import Axis, Span, TimeAxis, span
+from eddyline.state.delta import MAX, Delta, Ints
+from eddyline.state.stem import Segment
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Rows of a segment that lie along all axes. It is a copy: a row that is taken back later is still as it was."""
+
+    place: Ints  # in the segment
+    slots: Ints
+    table: Ints  # ts, exp, first, and the values along each axis
+    rows: Delta  # of the whole segment
+    spans: tuple[Span, ...]  # by axis, the least and largest value
+    oldest: int  # the least arrival number
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+
+def ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:
+    """The rows of a segment by their slots under a key; made once."""
+    tag = "ranked", key, tuple(axes)
+    found: Ranked | None = segment.derived.get(tag)
+    if found is None:
+        found = segment.derived[tag] = _ranked(segment, key, axes, functions)
+    return found
+
+
+def _ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:
+    rows = segment.rows
+    values, missing = zip(*(a.values(rows, functions) for a in axes), strict=True)
+    along = values[0].view(np.float64) if axes[0].kind == DOUBLES else values[0]
+    if axes[0].direction < 0:  # NaN stays last
+        along = -along if axes[0].kind == DOUBLES else ~along
+    order = np.lexsort((along, segment.slots[key]))
+    lost = np.logical_or.reduce(missing)
+    if lost.any():
+        order = order[~lost[order]]
+    table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
+    spans = tuple(span(a.kind, v[order]) for a, v in zip(axes, values, strict=True))
+    kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
+    return Ranked(order, segment.slots[key][order], table, kept, spans, int(table[FIRST].min(initial=MAX)))

@@ -1,0 +1,114 @@
+"""Fits the costs of join strategies to this machine: a second of measuring, when first needed, kept in a file.
+
+Every strategy is timed on made-up queries and rows of several shapes; the weights of its terms are the least squares of
+the relative errors, none below zero. Costs decide which strategy is taken, never what it finds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.index.range_groups import range_groups
+from eddyline.index.range_search import STRATEGIES, Arrivals, Axes, Doubts, Partners, affected
+from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape, terms
+
+Doubles = npt.NDArray[np.float64]
+
+WORTH_FITTING = 10_000  # queries; below, every strategy is fast
+VERSION = 1  # moves when strategies or terms change
+TUPLES = 32
+SPACE = 1 << 30
+
+
+@cache
+def join_costs() -> JoinCosts:
+    """Those kept in the file of this machine, fitted now if there is none."""
+    path = _path()
+    try:
+        kept = json.loads(path.read_text())
+        if kept["version"] == VERSION:
+            return JoinCosts(kept["weights"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = fit()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mine = path.with_suffix(f".{os.getpid()}")
+        mine.write_text(json.dumps({"version": VERSION, "weights": found.weights}, indent=1))
+        mine.replace(path)
+    except OSError:  # no place to keep it: it is fitted again in the next process
+        pass
+    return found
+
+
+def _path() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
+    return Path(home) / "eddyline" / f"join-costs-{platform.machine()}-{platform.node()}.json"
+
+
+def fit() -> JoinCosts:
+    """Measures, and fits."""
+    measured: dict[str, list[tuple[dict[str, Doubles | float], float]]] = {s: [] for s in STRATEGIES}
+    for seed, (numbers, width, partners, accepted) in enumerate(
+        product((1_000, 8_000), (0.3, 0.01, 0.0005), (2, 40, 600), (0.01, 0.2))
+    ):
+        for strategy, found in _timed(np.random.default_rng(seed), numbers, width, partners, accepted).items():
+            measured[strategy].append(found)
+    return JoinCosts({s: _weights(s, measured[s]) for s in STRATEGIES})
+
+
+def _timed(
+    rng: np.random.Generator, numbers: int, width: float, partners: int, accepted: float
+) -> dict[str, tuple[dict[str, Doubles | float], float]]:
+    """By strategy, the terms of an average tuple and its nanoseconds: ranges so wide, partners so many, and numbers
+    that accept a tuple with this share."""
+    low = rng.integers(0, SPACE, (1, numbers))
+    high = low + rng.exponential(width * SPACE, (1, numbers)).astype(np.int64)
+    own_low = rng.integers(0, SPACE, numbers)
+    own = own_low, own_low + int(accepted * SPACE)
+    groups = range_groups(np.arange(numbers), low, high, [own])
+    places = np.sort(rng.integers(0, SPACE, partners))
+    nothing = np.zeros(partners, np.int64)
+    segment = np.stack([nothing, nothing + SPACE, nothing, places])
+    attribute = rng.integers(0, SPACE, TUPLES)
+    none = np.zeros(TUPLES, np.int64)
+    arrivals = Arrivals(none[None, :], none, none + SPACE, none, np.stack([attribute, ~attribute]))
+    where = Partners([segment], none[None, :], none[None, :] + partners)
+    axes, doubts = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), Doubts(*(np.empty(0, np.uint64),) * 2, none)
+    accepting = ((own[0][:, None] <= attribute) & (attribute <= own[1][:, None])).sum(axis=0)
+    scattered = 1.0 - groups.sizes[: groups.hot].sum() / numbers
+    average = np.array([float(accepting.mean())])
+    expected = Expected(np.array([float(partners)]), average, average * scattered)
+    shape = Shape.of(groups)
+    found = {}
+    for code, strategy in enumerate(STRATEGIES):
+        how = np.full(TUPLES, code, np.uint8)
+        best = np.inf
+        for _ in range(3):  # the first compiles, or loads what was compiled, and makes what the strategy needs
+            begun = time.perf_counter_ns()
+            affected(groups, axes, arrivals, where, doubts, how, listing=False)
+            best = min(best, time.perf_counter_ns() - begun)
+        found[strategy] = (terms(strategy, shape, expected), best / TUPLES)
+    return found
+
+
+def _weights(strategy: str, measured: list[tuple[dict[str, Doubles | float], float]]) -> dict[str, float]:
+    """Least squares of relative errors; a weight that would be negative is left out."""
+    names = list(DEFAULT.weights[strategy])
+    times = np.array([t for _, t in measured])
+    counts = np.array([[float(np.mean(found[n])) for n in names] for found, _ in measured]) / times[:, None]
+    kept = list(range(len(names)))
+    while True:
+        weights = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
+        if (weights >= 0).all() or len(kept) == 1:
+            return {names[k]: float(max(w, 0.0)) for k, w in zip(kept, weights, strict=True)}
+        kept.pop(int(weights.argmin()))
