@@ -30,6 +30,7 @@ Words = npt.NDArray[np.uint64]
 
 HOT = 0.001  # the least share of all ranges that makes a group a hotspot
 _NOTHING = np.empty(0, np.int64)
+_NO_SETS = PrefixSets(_NOTHING, np.empty(0, np.int32), *(_NOTHING,) * 4, np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class RangeGroups:
     high: Ints
     highs: PrefixSets  # an order for each group, of ~high along the first axis
     own: PrefixSets  # two orders for each attribute of the arriving tuples: low, and ~high
+    second: PrefixSets  # along a second axis where all ranges hold 0: two orders for each group, low and ~high; or none
 
     def __len__(self) -> int:
         return int(self.sizes.sum())
@@ -104,6 +106,12 @@ def range_groups(
     order = partition.order[partition.starts[:-1][by_size][group] + within]
     bits = word_starts[:-1][group] * 64 + within
     by_high = np.lexsort((~high[0][order], group))
+    second = _NO_SETS
+    if len(low) == 2 and (low[1] <= 0).all() and (high[1] >= 0).all():
+        by_end = [np.lexsort((e[order], group)) for e in (low[1], ~high[1])]
+        keys = np.concatenate([low[1][order][by_end[0]], ~high[1][order][by_end[1]]])
+        bits_of = np.concatenate([within[by_end[0]], within[by_end[1]]]).astype(np.int32)
+        second = prefix_sets(keys, bits_of, np.append(starts[:-1], len(order) + starts), np.tile(widths, 2))
     return RangeGroups(
         _at_bits(numbers[order].astype(np.int32), bits, words, -1),
         int(large.sum()),
@@ -114,6 +122,7 @@ def range_groups(
         np.stack([_at_bits(axis[order], bits, words, 0) for axis in high]),
         prefix_sets(~high[0][order][by_high], within[by_high].astype(np.int32), starts, widths),
         _orders([e[order] for a, b in own for e in (a, ~b)], bits, words),
+        second,
     )
 
 

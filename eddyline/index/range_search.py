@@ -38,7 +38,7 @@ SSI, HOTSPOT, SELECT_FIRST, JOIN_FIRST, MERGE, VANILLA = range(len(STRATEGIES))
 INTEGERS, DOUBLES = 0, 1  # kinds of axes
 TS, EXP, FIRST, AXES = range(4)  # the columns of a segment; from AXES on, the values along each axis
 
-_NO_SETS = PrefixSets(*(np.empty(0, np.int64),) * 6, np.empty(0, np.uint64))  # type: ignore[arg-type]
+_NO_SETS = PrefixSets(np.empty(0, np.int64), np.empty(0, np.int32), *(np.empty(0, np.int64),) * 4, np.empty(0, np.uint64))
 _NO_RANGES = np.empty((0, 0), np.int64)
 
 
@@ -87,11 +87,11 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Doubts:
-    """Which bits count, and which are compared with rows in all they ask: `since` is the least arrival number of a row
-    or tuple they see. Either set may be empty: all bits count, none is doubtful."""
+    """Which bits count, and by bit the least arrival number of a row or tuple that its number sees; `young` are those
+    that may not see all rows. Either set may be empty: all bits count, none is young."""
 
     living: Words
-    doubtful: Words
+    young: Words
     since: Ints
 
 
@@ -111,19 +111,28 @@ def affected(
     shape = (blocks, tuples) if listing else (0, 0)
     kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
     words = room(shape[0] * shape[1] * (SET_WORDS + 8))
-    highs, own = groups.highs, groups.own
+    highs, own, second = groups.highs, groups.own, groups.second
     stabbing = groups.stabbing if np.isin(how, (JOIN_FIRST, MERGE)).any() else _NO_SETS
     own_low, own_high = groups.own_ranges if (how == VANILLA).any() else (_NO_RANGES, _NO_RANGES)
     end = _affected(
-        how, np.lexsort((arrivals.shift[0], partners.begin[0])) if len(partners.begin) else np.arange(0), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low, groups.high, groups.present,
+        how, _sequence(arrivals, partners), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low,
+        groups.high, groups.present,
         highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
+        second.keys, second.bits, second.starts, second.spacing, second.set_starts, second.sets,
         own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, own_low, own_high,
         stabbing.keys, stabbing.bits, stabbing.starts, stabbing.spacing, stabbing.set_starts, stabbing.sets,
         partners.addresses, partners.begin, partners.end, axes.kinds, axes.directions, arrivals.shift, arrivals.ts,
-        arrivals.exp, arrivals.first, doubts.living, doubts.doubtful, doubts.since, counts, kind, size, start, words,
+        arrivals.exp, arrivals.first, doubts.living, doubts.young, doubts.since, counts, kind, size, start, words,
         words.view(np.uint16),
     )  # fmt: skip
     return counts, Containers(kind, size, start, words[:end], groups.numbers, ascending=False) if listing else None
+
+
+def _sequence(arrivals: Arrivals, partners: Partners) -> Ints:
+    """The order in which tuples are processed: by their first own attribute, or else by where their partners are."""
+    if len(arrivals.own):
+        return np.argsort(arrivals.own[0])
+    return np.lexsort((arrivals.shift[0], partners.begin[0])) if len(partners.begin) else np.arange(len(arrivals))
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -192,7 +201,6 @@ def _some_row(
     shift: Ints,
     ts: int,
     exp: int,
-    doubtful: bool,
     since: int,
 ) -> bool:
     """Whether there is a row for tuple i and the number of a bit."""
@@ -204,8 +212,8 @@ def _some_row(
         table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
         k = first_from(table, begin[s, i], last, kind, direction, by, low[0, bit])
         while k < last and place_of(kind, direction, table[AXES, k], by) <= high[0, bit]:
-            if max(table[TS, k], ts) <= min(table[EXP, k], exp) and (
-                not doubtful or seen(table, k, i, bit, low, high, kinds, directions, shift, since)
+            if max(table[TS, k], ts) <= min(table[EXP, k], exp) and seen(
+                table, k, i, bit, low, high, kinds, directions, shift, since
             ):
                 return True
             k += 1
@@ -235,6 +243,39 @@ def _accept(
     for k in range(start + kept * spacing[order], start + upto):
         bit = bits[k]
         then[bit >> 6] |= now[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    keys: Ints,
+    bits: Numbers32,
+    starts: Ints,
+    spacing: Ints,
+    set_starts: Ints,
+    sets: Words,
+    lows: int,
+    highs: int,
+    x: int,
+    present: Words,
+    accepting: Words,
+    spare: Words,
+) -> tuple[int, int]:
+    """Brings the numbers that accept x, as the first own attribute, from those that accept the x before, which was not
+    above it: the first `lows` in the order of low ends and the first `highs` in that of high ends. Returns the new
+    `lows` and `highs`. A wide step is begun from the sets that are kept."""
+    one = np.uint64(1)
+    low_end, high_end = rank(keys, 0, starts[1], x), rank(keys, starts[1], starts[2], ~x)
+    if lows < 0 or low_end - lows + highs - high_end > 2 * spacing[0]:
+        _accept(keys, bits, starts, spacing, set_starts, sets, 0, x, present, spare)
+        _accept(keys, bits, starts, spacing, set_starts, sets, 1, ~x, spare, accepting)
+        return low_end, high_end
+    for k in range(lows, low_end):
+        bit = bits[k]
+        accepting[bit >> 6] |= one << np.uint64(bit & 63)
+    for k in range(starts[1] + high_end, starts[1] + highs):
+        bit = bits[k]
+        accepting[bit >> 6] &= ~(one << np.uint64(bit & 63))
+    return low_end, high_end
 
 
 @njit(cache=True, nogil=True)
@@ -331,6 +372,145 @@ def _by_groups(
 
 
 @njit(cache=True, nogil=True)
+def _within_group(
+    keys: Ints, bits: Numbers32, start: int, stop: int, spacing: int, base: int, sets: Words, width: int, x: int,
+    found: Words,
+) -> int:  # fmt: skip
+    """The numbers of a group that come up to x in one of its orders; returns how many."""
+    upto = rank(keys, start, stop, x)
+    kept = upto // spacing
+    base += kept * width
+    for w in range(width):
+        found[w] = sets[base + w]
+    for k in range(start + kept * spacing, start + upto):
+        bit = bits[k]
+        found[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+    return upto
+
+
+@njit(cache=True, nogil=True)
+def _by_skylines(
+    groups: int,
+    points: Ints,
+    word_starts: Ints,
+    sizes: Ints,
+    low: Ints,
+    high_keys: Ints,
+    high_bits: Numbers32,
+    high_starts: Ints,
+    high_spacing: Ints,
+    high_set_starts: Ints,
+    high_sets: Words,
+    second_keys: Ints,
+    second_bits: Numbers32,
+    second_starts: Ints,
+    second_spacing: Ints,
+    second_set_starts: Ints,
+    second_sets: Words,
+    addresses: Ints,
+    begin: Ints,
+    end: Ints,
+    i: int,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    ts: int,
+    exp: int,
+    spare: Words,
+    now: Words,
+) -> bool:
+    """As `_by_groups`, with a second axis (time) along which all ranges hold 0 (document 4, section 3.3.2).
+
+    From the point of a group outwards, rows matter that are nearer to 0 along the second axis than all before: the
+    skyline. A number is affected by one of them that it reaches along both axes. The walk ends with a row that all
+    numbers of the group reach along the second axis."""
+    one = np.uint64(1)
+    columns = AXES + len(kinds)
+    something = False
+    many_groups = len(points)
+    for g in range(groups):
+        point, word, width, many = points[g], word_starts[g], word_starts[g + 1] - word_starts[g], sizes[g]
+        for w in range(word, word + width):
+            now[w] = 0
+        first_low, last_low = second_starts[g], second_starts[g + 1]
+        first_high, last_high = second_starts[many_groups + g], second_starts[many_groups + g + 1]
+        for s in range(len(addresses)):
+            first, last = begin[s, i], end[s, i]
+            if first == last:
+                continue
+            table = table_at(addresses[s, 0], columns, addresses[s, 1])
+            middle = first_from(table, first, last, kinds[0], directions[0], shift[0, i], point)
+            for side in range(2):
+                k = middle - 1 if side == 0 else middle
+                step = -1 if side == 0 else 1
+                older, newer = np.int64(-9223372036854775807), np.int64(9223372036854775807)
+                while first <= k < last:
+                    if max(table[TS, k], ts) > min(table[EXP, k], exp):
+                        k += step
+                        continue
+                    far = place_of(kinds[1], directions[1], table[AXES + 1, k], shift[1, i])
+                    if (far <= 0 and far > older) or (far > 0 and far < newer):
+                        x = place_of(kinds[0], directions[0], table[AXES, k], shift[0, i])
+                        reach = _reaching(
+                            side, x, low[0], word, many, high_keys, high_bits, high_starts[g], high_starts[g + 1],
+                            high_spacing[g], high_set_starts[g], high_sets, width, spare,
+                        )  # fmt: skip
+                        if reach == 0:
+                            break  # and no row further out reaches any
+                        something = True
+                        reached = 0
+                        if far <= 0:
+                            older = far
+                            reached = _and_within(
+                                second_keys, second_bits, first_low, last_low, second_spacing[g], second_set_starts[g],
+                                second_sets, width, far, spare, now, word,
+                            )  # fmt: skip
+                        else:
+                            newer = far
+                            reached = _and_within(
+                                second_keys, second_bits, first_high, last_high, second_spacing[many_groups + g],
+                                second_set_starts[many_groups + g], second_sets, width, ~far, spare, now, word,
+                            )  # fmt: skip
+                        if reached == many:
+                            break
+                    k += step
+    return something
+
+
+@njit(cache=True, nogil=True)
+def _reaching(
+    side: int, x: int, low: Ints, word: int, many: int, keys: Ints, bits: Numbers32, start: int, stop: int,
+    spacing: int, base: int, sets: Words, width: int, found: Words,
+) -> int:  # fmt: skip
+    """The numbers of a group that reach a row at x, which is below their point (side 0) or not; how many there are."""
+    if side == 1:
+        return _within_group(keys, bits, start, stop, spacing, base, sets, width, ~x, found)
+    upto = rank(low, word * 64, word * 64 + many, x)
+    for w in range(width):
+        found[w] = ~np.uint64(0) if (w + 1) * 64 <= upto else np.uint64(0)
+    if upto & 63:
+        found[upto >> 6] = (np.uint64(1) << np.uint64(upto & 63)) - np.uint64(1)
+    return upto
+
+
+@njit(cache=True, nogil=True)
+def _and_within(
+    keys: Ints, bits: Numbers32, start: int, stop: int, spacing: int, base: int, sets: Words, width: int, x: int,
+    also: Words, now: Words, word: int,
+) -> int:  # fmt: skip
+    """Adds to `now` what is in `also` and comes up to x in an order of a group; how many come up to x."""
+    upto = rank(keys, start, stop, x)
+    kept = upto // spacing
+    base += kept * width
+    for w in range(width):
+        now[word + w] |= also[w] & sets[base + w]
+    for k in range(start + kept * spacing, start + upto):
+        bit = bits[k]
+        now[word + (bit >> 6)] |= also[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
+    return upto
+
+
+@njit(cache=True, nogil=True)
 def _by_merging(
     stab_keys: Ints,
     stab_bits: Numbers32,
@@ -399,6 +579,12 @@ def _affected(
     high_spacing: Ints,
     high_set_starts: Ints,
     high_sets: Words,
+    second_keys: Ints,
+    second_bits: Numbers32,
+    second_starts: Ints,
+    second_spacing: Ints,
+    second_set_starts: Ints,
+    second_sets: Words,
     own_keys: Ints,
     own_bits: Numbers32,
     own_starts: Ints,
@@ -424,7 +610,7 @@ def _affected(
     own_exp: Ints,
     own_first: Ints,
     living: Words,
-    doubtful: Words,
+    young: Words,
     since: Ints,
     counts: Ints,
     kind: Kinds,
@@ -439,6 +625,8 @@ def _affected(
     now = np.zeros(words, np.uint64)
     then = np.zeros(words, np.uint64)
     united = np.zeros(words, np.uint64)
+    accepting = np.zeros(words, np.uint64)
+    lows = highs = -1
     at = np.empty(len(addresses), np.int64)
     block_words = np.empty(64, np.uint64)
     written = 0
@@ -450,6 +638,7 @@ def _affected(
             continue
         strategy, ts, exp, by = how[i], own_ts[i], own_exp[i], shift[0, i]
         unchecked = words  # from this word on, numbers have not been compared with rows
+        skylines = False  # whether the second axis has been looked at
         if strategy == VANILLA:
             _accepting(own_low, own_high, own, i, present, now)
             unchecked = 0
@@ -477,7 +666,16 @@ def _affected(
             )  # fmt: skip
         else:
             groups = len(points) if strategy == SSI else hot if strategy == HOTSPOT else 0
-            some = _by_groups(
+            if len(second_spacing) > 0 and groups > 0:
+                skylines = True
+                some = _by_skylines(
+                    groups, points, word_starts, sizes, low, high_keys, high_bits, high_starts, high_spacing,
+                    high_set_starts, high_sets, second_keys, second_bits, second_starts, second_spacing,
+                    second_set_starts, second_sets, addresses, begin, end, i, kinds, directions, shift, ts, exp, then,
+                    now,
+                )  # fmt: skip
+            else:
+                some = _by_groups(
                 groups, points, word_starts, sizes, low[0], high_keys, high_bits, high_starts, high_spacing,
                 high_set_starts, high_sets, addresses, begin, end, i, kinds, directions, by, ts, exp, at, now,
             )  # fmt: skip
@@ -489,21 +687,27 @@ def _affected(
         if len(living) > 0:
             for w in range(0, words, 64):
                 intersect(now, w, now, w, living, w, now, w)
-        if strategy != VANILLA:
-            for order in range(len(own_spacing)):
+        if strategy != VANILLA and len(own_spacing) > 0:
+            lows, highs = _sweep(
+                own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, lows, highs, own[0, i], present,
+                accepting, then,
+            )  # fmt: skip
+            for w in range(0, words, 64):
+                intersect(now, w, now, w, accepting, w, now, w)
+            for order in range(2, len(own_spacing)):
                 x = own[order, i]
                 _accept(own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, order, x, now, then)
                 now, then = then, now
-        for w in range(0 if len(doubtful) > 0 else unchecked, words):
-            rest = now[w] if w >= unchecked else now[w] & doubtful[w]
+        if len(kinds) > 1 and not skylines:
+            unchecked = 0
+        for w in range(0 if len(young) > 0 else unchecked, words):
+            rest = now[w] if w >= unchecked else now[w] & young[w]
             while rest != 0:
                 bit = w * 64 + lowest_bit(rest)
                 mask = rest & (~rest + one)
                 rest ^= mask
-                doubt = len(doubtful) > 0 and doubtful[w] & mask != 0
-                first_seen = since[bit] if doubt else own_first[i]
-                if own_first[i] < first_seen or not _some_row(
-                    addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, doubt, first_seen
+                if own_first[i] < since[bit] or not _some_row(
+                    addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, since[bit]
                 ):
                     now[w] ^= mask
         count = 0

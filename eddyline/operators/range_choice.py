@@ -34,7 +34,9 @@ class Acceptance:
         """`which` are the bits it is about."""
         low, high = groups.own_ranges
         self.size = len(which)
-        self.histograms: list[Histogram] = [stabbing_histogram(a[which], b[which]) for a, b in zip(low, high, strict=True)]
+        self.histograms: list[Histogram] = [
+            stabbing_histogram(a[which], b[which]) for a, b in zip(low, high, strict=True)
+        ]
 
     def estimate(self, own: Ints) -> Doubles:
         """By tuple; `own` has each attribute followed by its complement."""

@@ -221,19 +221,17 @@ class Probing:
     @cached_property
     def _doubts(self) -> list[Doubts]:
         oldest = min([int(self.delta.first.min()), *(r.oldest for r in self.rows)]) if len(self.delta) else 0
-        return [_doubts(r, self.step.queries, oldest, further=len(self.axes.kinds) > 1) for r in self.runs]
+        return [_doubts(r, self.step.queries, oldest) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:
         blocks = max((r.index.groups.words // 64 for r in self.runs), default=1)
         return in_portions(len(self.delta), self.step.threads, work, max(1, LARGEST // (1 + blocks // 4)))
 
 
-def _doubts(run: Run[Indexed], queries: QueryRows, oldest: int, *, further: bool) -> Doubts:
-    """`oldest` is the least arrival number of a row or tuple; `further`: whether there is more than one axis."""
+def _doubts(run: Run[Indexed], queries: QueryRows, oldest: int) -> Doubts:
+    """`oldest` is the least arrival number of a row or tuple."""
     groups, since = run.index.groups, run.index.since
     all_alive = queries.alive[run.start : run.stop].all()
     living = _ALL if all_alive else as_words((groups.numbers >= 0) & queries.alive[groups.numbers])
-    if further:
-        return Doubts(living, groups.present, since)
-    young = since > oldest if queries.latest > oldest else _ALL
-    return Doubts(living, as_words(young) if young.any() else _ALL, since)
+    young = queries.latest > oldest and (since > oldest).any()
+    return Doubts(living, as_words(since > oldest) if young else _ALL, since)

@@ -83,7 +83,11 @@ def _timed(
     none = np.zeros(TUPLES, np.int64)
     arrivals = Arrivals(none[None, :], none, none + SPACE, none, np.stack([attribute, ~attribute]))
     where = Partners([segment], none[None, :], none[None, :] + partners)
-    axes, doubts = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), Doubts(*(np.empty(0, np.uint64),) * 2, none)
+    nobody = np.empty(0, np.uint64)
+    axes, doubts = (
+        Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)),
+        Doubts(nobody, nobody, np.zeros(len(groups.numbers), np.int64)),
+    )
     accepting = ((own[0][:, None] <= attribute) & (attribute <= own[1][:, None])).sum(axis=0)
     scattered = 1.0 - groups.sizes[: groups.hot].sum() / numbers
     average = np.array([float(accepting.mean())])
