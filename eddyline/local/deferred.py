@@ -69,8 +69,10 @@ class JoinChain:
 
     def defer(self, step: Step) -> Found:
         """The changes of a step; those that are found by groups of ranges, later."""
-        found = self.join.prepare(step)
-        return self.projected(step, found) if isinstance(found, Delta) else DeferredJoin(self, step, *found)
+        pieces = self.join.pieces(step)
+        if len(pieces) == 1 and not isinstance(pieces[0], Delta):
+            return DeferredJoin(self, step, *pieces[0])
+        return self.projected(step, self.join.together(step, pieces))
 
     def projected(self, step: Step, found: Delta) -> Delta:
         for projection in self.projections:

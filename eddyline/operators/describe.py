@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from eddyline.index.grouped_filter import GroupedFilter
 from eddyline.operators.query_index import QueryIndex, RoutedFilter
+from eddyline.operators.ranged_join import RangedSide
 from eddyline.plan.expressions import text
 from eddyline.routing.eddy import Account, Eddy
 from eddyline.sql.bound import Expr
@@ -70,3 +71,22 @@ def _check(account: Account) -> str:
     if not account.entered:
         return "not yet"
     return f"{account.entered} pairs, selectivity {account.selectivity:.3f}, {account.cost * 1e6:.2f} µs a pair"
+
+
+def describe_ranges(side: RangedSide, name: str) -> list[str]:
+    """What a join over ranges says of the tuples of one input."""
+    if not side.runs.known:
+        return []
+    found = [r.index.groups for r in side.runs.known]
+    queries, groups = sum(len(g) for g in found), sum(len(g.points) for g in found)
+    hot = sum(int(g.sizes[: g.hot].sum()) for g in found)
+    share = f"{hot / queries:.0%} in {sum(g.hot for g in found)} hotspots" if queries else "none in a hotspot"
+    lines = [f"{name} meets {queries} ranges of {side.direction.axes[0].text} in {groups} stabbing groups, {share}"]
+    decisions = side.decisions
+    total = sum(decisions.tuples.values())
+    if total:
+        shares = sorted(decisions.tuples.items(), key=lambda x: -x[1])
+        chosen = ", ".join(f"{s} {n / total:.1%}" for s, n in shares)
+        expected = f"{decisions.expected / total * 1e6:.2f} µs expected, " if decisions.expected else ""
+        lines.append(f"  tuples by strategy: {chosen}; {expected}{decisions.measured / total * 1e6:.2f} µs taken a tuple")
+    return lines

@@ -25,6 +25,8 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import Extremes
+from eddyline.operators.range_sums import RangeSums
+from eddyline.operators.ranged_join import Probing
 from eddyline.operators.slots import Slots, grown
 from eddyline.sql.bound import Aggregate, Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays, query_of
@@ -72,14 +74,25 @@ class GroupBy(Operator):
             if a.function == "min" or a.function == "max"
         }
         self.sums = len(self.extremes) < len(aggregates) or not aggregates
+        self.range_sums = RangeSums.of(child, keys, self.layout)
 
     def pull(self, step: Step) -> Delta:
-        delta = self.children[0].pull(step).spread()
+        pieces: Sequence[tuple[int, Probing] | Delta]
+        if self.range_sums is not None and step.kind == "arrivals":
+            pieces = self.range_sums.join.pieces(step)
+        else:
+            pieces = (self.children[0].pull(step),)
         touched_by: list[tuple[Ints, Ints, Ints]] = []
-        events = self.timeline.none()
-        if len(delta):
-            slot, events = self._take_in(step, delta)
-            touched_by.append((slot, delta.ts, delta.last))
+        parts = [self.timeline.none()]
+        for piece in pieces:
+            if not isinstance(piece, Delta):
+                parts.append(self._fold(step, *piece, touched_by))
+            elif len(piece):
+                delta = piece.spread()
+                slot, new = self._take_in(step, delta)
+                parts.append(new)
+                touched_by.append((slot, delta.ts, delta.last))
+        events = join_events(parts)
         started = self._start_groups(step)
         self._grow()
         soon = events.time <= step.now
@@ -119,6 +132,19 @@ class GroupBy(Operator):
             np.concatenate([ints, -ints[ends]]),
             np.concatenate([floats, -floats[ends]]),
         )
+
+    def _fold(self, step: Step, i: int, probing: Probing, touched_by: list[tuple[Ints, Ints, Ints]]) -> Events:
+        """As `_take_in`, for tuples whose rows are not listed."""
+        assert self.range_sums is not None
+        found = self.range_sums.fold(i, probing)
+        slot = self.slots.of(step.queries.ids_at(found.query), [])
+        self._grow()
+        for number, extremes in self.extremes.items():
+            rows, query, column = self.range_sums.extremes(i, probing, number)
+            extremes.insert(self.slots.of(step.queries.ids_at(query), []), rows, column, step.before)
+        begins = found.last >= 0
+        touched_by.append((slot[begins], found.time[begins], found.last[begins]))
+        return Events(slot, found.time, found.ints, found.floats)
 
     def _start_groups(self, step: Step) -> Events:
         """Without keys the one group of a query exists from its registration on."""

@@ -25,7 +25,7 @@ from eddyline.index.ranges import equal_ranges, portions, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.condition import may_overflow
-from eddyline.operators.describe import describe_index
+from eddyline.operators.describe import describe_index, describe_ranges
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
@@ -163,8 +163,11 @@ class Join(Operator):
         nothing_else, several = len(own) == len(with_params), len(self.children) > 2
         return FirstFilter(moved, self.matcher, child.types, nothing_else=nothing_else, always=several)
 
+    def input_of(self, column: int) -> int:
+        return int(np.searchsorted(self.starts, column, side="right")) - 1
+
     def _inputs_of(self, expr: Expr) -> set[int]:
-        return {int(np.searchsorted(self.starts, c, side="right")) - 1 for c in columns_of(expr)}
+        return {self.input_of(c) for c in columns_of(expr)}
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
         now = [w for w in waiting if self._inputs_of(w) <= bound]
@@ -215,36 +218,36 @@ class Join(Operator):
         self.stems = kept
         return found
 
-    def prepare(self, step: Step) -> tuple[int, Probing] | Delta:
-        """A step in which tuples arrive, with its changes found; or the tuples, of which input, about to find them."""
-        deltas = [c.pull(step) for c in self.children]
-        moving = [i for i, d in enumerate(deltas) if len(d)]
-        if len(moving) == 1 and self.frozen_table is None:
-            (i,) = moving
-            delta = deltas[i].spread()
-            probing = self._probing(step, i, delta)
-            if probing is not None:
-                self._build(i, delta, step)
-                return i, probing
-        return self._run(step, deltas)
+    def pieces(self, step: Step) -> list[tuple[int, Probing] | Delta]:
+        """A step in which tuples arrive: its changes as far as they have been found, and tuples, of which input, about
+        to find theirs."""
+        return self._moved(step, [c.pull(step) for c in self.children])
+
+    def together(self, step: Step, pieces: Sequence[tuple[int, Probing] | Delta]) -> Delta:
+        """All changes of a step."""
+        parts: list[Delta] = []
+        for piece in pieces:
+            parts += [piece] if isinstance(piece, Delta) else self.given(step, *piece)
+        return concat(parts, self.types, attached=self.attached)
 
     def _run(self, step: Step, deltas: Sequence[Delta]) -> Delta:
-        parts: list[Delta] = []
+        return self.together(step, self._moved(step, deltas))
+
+    def _moved(self, step: Step, deltas: Sequence[Delta]) -> list[tuple[int, Probing] | Delta]:
+        found: list[tuple[int, Probing] | Delta] = []
         for i, delta in enumerate(deltas):
             if not len(delta):
                 continue
             delta = delta.spread()
             if i != self.frozen_table:
-                parts += self._joined(step, i, delta)
+                probing = self._probing(step, i, delta)
+                found += [(i, probing)] if probing is not None else self._joined(step, i, delta)
             if self.frozen_table is None or i == self.frozen_table:
                 self._build(i, delta, step)
-        return concat(parts, self.types, attached=self.attached)
+        return found
 
     def _joined(self, step: Step, i: int, delta: Delta) -> list[Delta]:
         """The results that the tuples of an input have now. Their order does not tell what the tuples visited first."""
-        probing = self._probing(step, i, delta)
-        if probing is not None:
-            return self.given(step, i, probing)
         first = self.filters[i]
         if first is None or step.kind == "replay":
             return list(self._finished(step, self._partners(step, i, delta)))
@@ -363,6 +366,8 @@ class Join(Operator):
 
     def details(self) -> list[str]:
         lines = [line for i, f in enumerate(self.filters) if f is not None for line in f.details(f"input {i + 1}")]
+        for i, side in enumerate(self.ranged):
+            lines += describe_ranges(side, f"input {i + 1}") if side is not None else []
         return lines + describe_index(self.matcher.index)
 
     # state

@@ -29,7 +29,7 @@ from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
 from eddyline.operators.range_choice import Decisions, Estimates, most_selective, selectivity, some
-from eddyline.operators.ranges import Direction, span
+from eddyline.operators.ranges import Direction, TimeAxis, span
 from eddyline.operators.ranked import Ranked, ranked
 from eddyline.state.delta import Delta, Ints
 from eddyline.state.stem import Stem
@@ -94,9 +94,9 @@ class RangedSide:
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
         arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
         partners = Partners([r.table for r in rows], begin, end)
-        return Probing(
-            self, step, delta, arrivals, tuple(rows), partners, direction.places, self.runs(step.queries, functions)
-        )
+        runs = self.runs(step.queries, functions)
+        time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, TimeAxis)), -1)
+        return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)
 
     def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
         """Puts that axis first along which ranges hold the fewest rows, judged from a few; anew when queries are many
@@ -140,6 +140,7 @@ class Probing:
     partners: Partners
     axes: Axes
     runs: tuple[Run[Indexed], ...]
+    time_axis: int  # where queries' own windows stand among the axes, -1 if they have none
 
     def count(self) -> int:
         """How many pairs (tuple, query) there are."""
@@ -170,7 +171,7 @@ class Probing:
                     begin, end = self.partners.begin[s, start:stop], self.partners.end[s, start:stop]
                     arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
                     tuples, place, query = list_rows(
-                        lists, self._asked, self.axes, arrivals, rows.table, begin, end, rows.place, total
+                        lists, self.asked, self.axes, arrivals, rows.table, begin, end, rows.place, total
                     )
                     mine.append(Pairs(tuples + start, place, query))
         return found
@@ -184,10 +185,10 @@ class Probing:
         """By segment, how many rows each of some tuples gives."""
         arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
         where = zip(self.rows, partners.begin, partners.end, strict=True)
-        return [count_rows(queries, self._asked, self.axes, arrivals, r.table, b, e) for r, b, e in where]
+        return [count_rows(queries, self.asked, self.axes, arrivals, r.table, b, e) for r, b, e in where]
 
     @cached_property
-    def _asked(self) -> Asked:
+    def asked(self) -> Asked:
         """By position of a query."""
         size = len(self.step.queries)
         shape = (len(self.axes.kinds), size)

@@ -26,7 +26,7 @@ from eddyline.operators.base import PendingWindow
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.bands import unwidened
-from eddyline.plan.expressions import columns_of, move_columns, params_of
+from eddyline.plan.expressions import columns_of, move_columns, params_of, text
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints
 
@@ -58,6 +58,13 @@ class Axis:
     direction: int
     type: pa.DataType  # of the difference
     compared: pa.DataType  # what it is compared as: the same, or wider
+
+    @property
+    def text(self) -> str:
+        if self.shift is None:
+            return text(self.value)
+        left, right = (self.value, self.shift) if self.direction > 0 else (self.shift, self.value)
+        return f"{text(left)} - {text(right)}"
 
     @property
     def kind(self) -> int:
@@ -105,6 +112,7 @@ class TimeAxis:
     after: Expr | None
     direction: int = 1
     kind: int = INTEGERS
+    text: str = "time"
 
     def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
         return _some_time(rows.ts), np.zeros(len(rows), np.bool_)

@@ -34,6 +34,11 @@ SHAPES = {
     "several attributes": f"FROM r, {S} WHERE r.k = s.k AND s.a BETWEEN :lo AND :hi AND s.x > :u "
     "AND r.a <= :hi AND r.x < :v",
     "self join": f"FROM {R} AS r, {R} AS s WHERE r.k = s.k AND s.a - r.a BETWEEN :lo AND :hi",
+    "sums": f"SELECT COUNT(*) AS n, SUM(s.a) AS a, AVG(r.x) AS x FROM {R}, {S} "
+    "WHERE r.k = s.k AND r.a BETWEEN :lo AND :hi AND s.x > :u",
+    "extremes": "SELECT MIN(s.a) AS a, MAX(r.a) AS b, MAX(s.x) AS x FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
+    "WHERE s.x - r.x BETWEEN :u AND :v",
+    "sums against a table": "SELECT SUM(t.a) AS a, COUNT(r.x) AS n FROM r, t WHERE r.k = t.k AND t.x > :u AND r.a < :hi",
     "band against a table": "FROM r [RANGE :w SECONDS], t WHERE t.x - r.x BETWEEN :u AND :v AND t.a >= :lo",
 }
 
@@ -41,7 +46,7 @@ SHAPES = {
 def connect(shape: str, strategy: str) -> Any:
     db = eddyline.connect(threads=2)
     db.execute(WORLD)
-    text = f"SELECT r.a, {'t' if ', t ' in shape else 's'}.x {shape}"
+    text = shape if shape.startswith("SELECT") else f"SELECT r.a, {'t' if ', t ' in shape else 's'}.x {shape}"
     db.execute(f"CREATE QUERY FAMILY f ({PARAMS}) WITH (strategy = '{strategy}', snapshot = 'no') AS {text}")
     return db
 

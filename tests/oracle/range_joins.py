@@ -20,7 +20,15 @@ BANDS = (
     "{x}.ts - {y}.ts BETWEEN INTERVAL {seconds} SECONDS AND INTERVAL 3 SECONDS",
 )
 KEYS = ("{x}.a = {y}.a", "{x}.a = {y}.a AND {x}.n = {y}.n", "{x}.f = {y}.f", "{x}.f = {y}.f")
-KINDS = ("select", "band", "window", "mixed")
+KINDS = ("select", "band", "window", "mixed", "aggregate")
+AGGREGATES = (
+    "COUNT(*) AS n, SUM(y.a) AS m",
+    "SUM(x.b) AS n, AVG(y.c) AS m",
+    "MIN(y.a) AS n, MAX(x.a) AS m",
+    "MAX(y.c) AS n, COUNT(x.n) AS m",
+    "MIN(x.n) AS n, SUM(x.c) AS m, MAX(y.b) AS o",
+    "SUM(x.a * y.a) AS n, COUNT(*) AS m",
+)
 
 
 def range_queries(rnd: Random, kind: str) -> list[str]:
@@ -34,13 +42,15 @@ def range_queries(rnd: Random, kind: str) -> list[str]:
     if y == "t":
         key = KEYS[0]
         band = rnd.choice(BANDS[:3])
+    of = rnd.choice(KINDS[:-1]) if kind == "aggregate" else kind
+    items = rnd.choice(AGGREGATES[:1] if y == "t" else AGGREGATES) if kind == "aggregate" else "x.a, y.a AS b"
     parts = {
         "select": [key, own, other],
         "band": [band, rnd.choice([own, ""])],
         "window": [key, rnd.choice([other, ""]), own],
         "mixed": [rnd.choice([key, ""]), own, other, band],
-    }[kind]
-    windows = [rnd.choice(["", "range", "range"]) for _ in range(2)] if kind != "window" else ["range", "range"]
+    }[of]
+    windows = [rnd.choice(["", "range", "range"]) for _ in range(2)] if of != "window" else ["range", "range"]
     if y == "t":
         windows[1] = ""
     fixed = [rnd.choice([1, 2, 5]) for _ in range(2)]
@@ -58,6 +68,6 @@ def range_queries(rnd: Random, kind: str) -> list[str]:
         names["seconds"] = str(rnd.randint(0, 4))
         conditions = [c.format(**names) for c in parts if c]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT x.a, y.a AS b FROM {x}{window(0)} AS x, {y}{window(1)} AS y{where}"
+        return f"SELECT {items} FROM {x}{window(0)} AS x, {y}{window(1)} AS y{where}"
 
     return [text() for _ in range(rnd.randint(2, 5))]

@@ -1,0 +1,294 @@
+"""What a tuple adds to the counters of the queries it affects, without listing its rows.
+
+A joined row adds its contribution when it begins and takes it away after its end. Contributions of all tuples to one
+query at one instant are summed in a hash table, so that what leaves here is one event per query and instant. For
+extremes only rows are listed that no other row of the same tuple and query outdoes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from eddyline.index.range_rows import Asked
+from eddyline.index.range_search import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.index.sets import Lists
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Numbers32 = npt.NDArray[np.int32]
+Codes8 = npt.NDArray[np.uint8]
+
+MAX = int(np.iinfo(np.int64).max)
+FREE = -1
+
+
+@dataclass
+class Sums:
+    """Events of queries: at an instant, so much is added to each counter; `last` is the latest arrival that begins
+    something then, -1 if something only ends. A hash table of (query, time), at most half full.
+
+    Doubles are summed with what rounding loses (`lost`), so that the order in which they come does not show."""
+
+    query: Ints
+    time: Ints
+    last: Ints
+    ints: Ints
+    floats: Floats
+    lost: Floats
+    used: int = 0
+
+    @classmethod
+    def empty(cls, ints: int, floats: int, room: int = 1024) -> Sums:
+        nobody, never = np.full(room, FREE, np.int64), np.zeros(room, np.int64)
+        zeros = np.zeros((room, floats)), np.zeros((room, floats))
+        return cls(nobody, never, np.full(room, -1, np.int64), np.zeros((room, ints), np.int64), *zeros)
+
+    def add(
+        self,
+        queries: Lists,
+        asked: Asked,
+        axes: Axes,
+        arrivals: Arrivals,
+        last: Ints,
+        own: tuple[Ints, Floats],
+        segment: Ints,
+        rows: tuple[Ints, Floats],
+        begin: Ints,
+        end: Ints,
+        time_axis: int,
+    ) -> None:
+        """Adds what tuples and the rows of a segment make together: `own` and `rows` have their factors of each
+        counter, one line a tuple or row. `time_axis` is where queries' own windows stand, -1 if they have none."""
+        at = np.zeros(3, np.int64)  # the tuple and its query from which to go on, and how many entries that needs
+        while at[0] < len(arrivals):
+            while 2 * (self.used + at[2]) > len(self.query):
+                self._grow()
+            self.used = _add(
+                queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
+                axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, last, own[0], own[1],
+                rows[0], rows[1], self.query, self.time, self.last, self.ints, self.floats, self.lost, self.used, time_axis, at,
+            )  # fmt: skip
+
+    def _grow(self) -> None:
+        wider = Sums.empty(self.ints.shape[1], self.floats.shape[1], 2 * len(self.query))
+        taken = np.nonzero(self.query != FREE)[0]
+        place = np.empty(len(taken), np.int64)
+        _replace(self.query[taken], self.time[taken], wider.query, wider.time, place)
+        for name in ("last", "ints", "floats", "lost"):
+            getattr(wider, name)[place] = getattr(self, name)[taken]
+        for name in ("query", "time", "last", "ints", "floats", "lost"):
+            setattr(self, name, getattr(wider, name))
+
+    def events(self) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+        """(query, time, last, ints, floats), by query and time; what rounding lost comes as events of its own."""
+        taken = np.nonzero(self.query != FREE)[0]
+        taken = taken[np.lexsort((self.time[taken], self.query[taken]))]
+        lossy = taken[(self.lost[taken] != 0).any(axis=1)]
+        both = np.concatenate([taken, lossy])
+        ints = np.concatenate([self.ints[taken], np.zeros((len(lossy), self.ints.shape[1]), np.int64)])
+        floats = np.concatenate([self.floats[taken], self.lost[lossy]])
+        return self.query[both], self.time[both], self.last[both], ints, floats
+
+
+def contenders(
+    queries: Lists,
+    asked: Asked,
+    axes: Axes,
+    arrivals: Arrivals,
+    segment: Ints,
+    values: Ints,
+    begin: Ints,
+    end: Ints,
+    time_axis: int,
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """(tuple, row of the segment, query, end) of rows that may be the smallest for a while: no row of the same tuple and query
+    has a value as small, begins as early and ends as late."""
+    room = 1024
+    at = np.zeros(2, np.int64)
+    parts: list[tuple[Ints, ...]] = []
+    while at[0] < len(arrivals):
+        found = tuple(np.empty(room, np.int64) for _ in range(4))
+        used = _contend(
+            queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
+            axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, values, *found, time_axis, at,
+        )  # fmt: skip
+        parts.append(tuple(f[:used] for f in found))
+        room *= 2
+    none = np.empty(0, np.int64)
+    tuples, rows, query, ends = (np.concatenate([none, *(p[i] for p in parts)]) for i in range(4))
+    return tuples, rows, query, ends
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _end(row_ts: int, row_exp: int, own_ts: int, own_exp: int, back: int, on: int) -> int:
+    """When a joined row ends for a query whose windows on the row's and the tuple's input are so long; MAX: has none."""
+    ends = min(row_exp, own_exp)
+    if back < MAX and row_ts <= MAX - back:
+        ends = min(ends, row_ts + back)
+    if on < MAX and own_ts <= MAX - on:
+        ends = min(ends, own_ts + on)
+    return ends
+
+
+@njit(cache=True, nogil=True)
+def _place(query: Ints, time: Ints, q: int, t: int) -> int:
+    """Where the entry of (q, t) stands, or would."""
+    mask = np.uint64(len(query) - 1)
+    h = (np.uint64(q) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(t) * np.uint64(0xC2B2AE3D27D4EB4F))
+    h ^= h >> np.uint64(29)
+    at = np.int64(h & mask)
+    while query[at] != FREE and (query[at] != q or time[at] != t):
+        at = (at + 1) & np.int64(mask)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _replace(from_query: Ints, from_time: Ints, query: Ints, time: Ints, place: Ints) -> None:
+    for i in range(len(from_query)):
+        at = _place(query, time, from_query[i], from_time[i])
+        query[at], time[at] = from_query[i], from_time[i]
+        place[i] = at
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    starts: Ints,
+    members: Numbers32,
+    low: Ints,
+    high: Ints,
+    since: Ints,
+    table: Ints,
+    begin: Ints,
+    end: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    own_ts: Ints,
+    own_exp: Ints,
+    own_first: Ints,
+    own_last: Ints,
+    own_ints: Ints,
+    own_floats: Floats,
+    row_ints: Ints,
+    row_floats: Floats,
+    query: Ints,
+    time: Ints,
+    last: Ints,
+    ints: Ints,
+    floats: Floats,
+    lost: Floats,
+    used: int,
+    time_axis: int,
+    at: Ints,
+) -> int:
+    """Goes on from at[0], at[1] until all is added or at[2] further entries are needed; returns how many are used.
+
+    O(log rows + rows in range) for every tuple and query.
+    """
+    for i in range(at[0], len(own_ts)):
+        for m in range(max(starts[i], at[1]), starts[i + 1] if begin[i] < end[i] else 0):
+            q = members[m]
+            if own_first[i] < since[q]:
+                continue
+            first = first_from(table, begin[i], end[i], kinds[0], directions[0], shift[0, i], low[0, q])
+            stop = first
+            while stop < end[i] and place_of(kinds[0], directions[0], table[AXES, stop], shift[0, i]) <= high[0, q]:
+                stop += 1
+            if 2 * (used + 2 * (stop - first)) > len(query):
+                at[0], at[1], at[2] = i, m, 2 * (stop - first)
+                return used
+            back, on = (-low[time_axis, q], high[time_axis, q]) if time_axis >= 0 else (MAX, MAX)
+            for k in range(first, stop):
+                begins = max(table[TS, k], own_ts[i])
+                ends = _end(table[TS, k], table[EXP, k], own_ts[i], own_exp[i], back, on)
+                if begins > ends or not seen(table, k, i, q, low, high, kinds, directions, shift, since[q]):
+                    continue
+                for end_of_it in range(2 if ends < MAX else 1):
+                    t = ends + 1 if end_of_it else begins
+                    p = _place(query, time, q, t)
+                    if query[p] == FREE:
+                        query[p], time[p] = q, t
+                        used += 1
+                    if end_of_it == 0:
+                        last[p] = max(last[p], own_last[i])
+                    sign = -1 if end_of_it else 1
+                    for c in range(ints.shape[1]):
+                        ints[p, c] += sign * own_ints[i, c] * row_ints[k, c]
+                    for c in range(floats.shape[1]):
+                        x = sign * own_floats[i, c] * row_floats[k, c]
+                        total = floats[p, c] + x
+                        added = total - floats[p, c]
+                        lost[p, c] += (floats[p, c] - (total - added)) + (x - added)
+                        floats[p, c] = total
+        at[0], at[1], at[2] = i + 1, 0, 0
+    return used
+
+
+@njit(cache=True, nogil=True)
+def _contend(
+    starts: Ints,
+    members: Numbers32,
+    low: Ints,
+    high: Ints,
+    since: Ints,
+    table: Ints,
+    begin: Ints,
+    end: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    own_ts: Ints,
+    own_exp: Ints,
+    own_first: Ints,
+    values: Ints,
+    found_tuple: Ints,
+    found_row: Ints,
+    found_query: Ints,
+    found_end: Ints,
+    time_axis: int,
+    at: Ints,
+) -> int:
+    """Goes on from at[0], at[1] until all is found or there is no room; returns how many were found."""
+    used = 0
+    for i in range(at[0], len(own_ts)):
+        for m in range(max(starts[i], at[1]), starts[i + 1] if begin[i] < end[i] else 0):
+            q = members[m]
+            if own_first[i] < since[q]:
+                continue
+            mine = used
+            back, on = (-low[time_axis, q], high[time_axis, q]) if time_axis >= 0 else (MAX, MAX)
+            k = first_from(table, begin[i], end[i], kinds[0], directions[0], shift[0, i], low[0, q])
+            while k < end[i] and place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) <= high[0, q]:
+                begins = max(table[TS, k], own_ts[i])
+                ends = _end(table[TS, k], table[EXP, k], own_ts[i], own_exp[i], back, on)
+                if begins <= ends and seen(table, k, i, q, low, high, kinds, directions, shift, since[q]):
+                    outdone = False
+                    kept = mine
+                    for other in range(mine, used):
+                        j = found_row[other]
+                        its_begin, its_end = max(table[TS, j], own_ts[i]), found_end[other]
+                        if values[j] <= values[k] and its_begin <= begins and its_end >= ends:
+                            outdone = True
+                            break
+                        if not (values[k] <= values[j] and begins <= its_begin and ends >= its_end):
+                            found_row[kept], found_end[kept] = j, its_end
+                            kept += 1
+                    if not outdone:
+                        used = kept
+                        if used == len(found_tuple):
+                            at[0], at[1] = i, m
+                            return mine
+                        found_row[used], found_end[used] = k, ends
+                        used += 1
+                k += 1
+            for other in range(mine, used):
+                found_tuple[other], found_query[other] = i, q
+        at[0], at[1] = i + 1, 0
+    return used

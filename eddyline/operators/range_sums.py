@@ -1,0 +1,169 @@
+"""Aggregates over a join of ranges, without its rows: what arriving tuples do to the counters of every query.
+
+Counters of COUNT, SUM and AVG take a factor from the tuple and one from its partner, of which one is 1: aggregates see
+one input each. MIN and MAX get the rows that may be an extreme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.index.range_sums import Sums, contenders
+from eddyline.operators.aggregates import Layout, contributions
+from eddyline.operators.condition import calls_functions, may_overflow
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.join import Join
+from eddyline.operators.ranged_join import Probing
+from eddyline.plan.expressions import columns_of, move_columns, params_of
+from eddyline.sql.bound import Aggregate, Expr
+from eddyline.state.delta import MAX, Delta, Ints, concat
+from eddyline.state.timeline import Floats
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The argument of an aggregate over one input's own columns."""
+
+    input: int
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Events of queries, by position, and the latest arrival that made each; -1 where something only ends."""
+
+    query: Ints
+    time: Ints
+    last: Ints
+    ints: Ints
+    floats: Floats
+
+
+class RangeSums:
+    """The aggregates of a grouping without keys, over a join."""
+
+    def __init__(self, join: Join, plan: Layout, arguments: Sequence[Argument | None]) -> None:
+        self.join = join
+        self.plan = plan
+        self.arguments = tuple(arguments)
+
+    @classmethod
+    def of(cls, child: object, keys: Sequence[Expr], plan: Layout) -> RangeSums | None:
+        """None if the aggregates are not of this kind."""
+        if not isinstance(child, Join) or keys or not any(child.ranged):
+            return None
+        arguments = [_argument(child, a) for a in plan.aggregates]
+        extreme = any(a.function in ("min", "max") for a in plan.aggregates)
+        lost = any(a.argument is not None and found is None for a, found in zip(plan.aggregates, arguments, strict=True))
+        return None if lost or (extreme and child.takes_back) else cls(child, plan, arguments)
+
+    def fold(self, arriving: int, probing: Probing) -> Folded:
+        """What the tuples add to sums and counts."""
+        functions = probing.step.functions
+        sums = Sums.empty(self.plan.ints, self.plan.floats)
+        own = self._factors(arriving, probing.delta, functions)
+        sign = probing.delta.sign
+        own = own[0] * sign[:, None], own[1] * sign[:, None]
+        factors = [self._factors(1 - arriving, r.rows, functions) for r in probing.rows]
+        for portion in probing.sets():
+            start, stop = portion.start, portion.start + portion.rows
+            queries, some = portion.listed(), probing.arrivals.slice(start, stop)
+            partners = probing.partners.slice(start, stop)
+            for s, rows in enumerate(probing.rows):
+                of_rows = factors[s][0][rows.place], factors[s][1][rows.place]
+                sums.add(
+                    queries, probing.asked, probing.axes, some, probing.delta.last[start:stop],
+                    (own[0][start:stop], own[1][start:stop]), rows.table, of_rows, partners.begin[s], partners.end[s],
+                    probing.time_axis,
+                )  # fmt: skip
+        return Folded(*sums.events())
+
+    def _factors(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Floats]:
+        """By row of an input, its factor of every counter: what it contributes where it is what counts, else 1."""
+        values = [
+            evaluate(a.expr, rows.columns, (), len(rows), functions) if a is not None and a.input == of else None
+            for a in self.arguments
+        ]
+        ints, floats = contributions(self.plan, values, len(rows))
+        for (i, f), (next_i, next_f), argument in zip(
+            self.plan.at, [*self.plan.at[1:], (self.plan.ints, self.plan.floats)], self.arguments, strict=True
+        ):
+            if argument is None or argument.input != of:
+                ints[:, i:next_i], floats[:, f:next_f] = 1, 1.0
+        return ints, floats
+
+    def extremes(self, arriving: int, probing: Probing, number: int) -> tuple[Delta, Ints, pa.Array]:
+        """For one MIN or MAX: changes of rows that may be an extreme, the positions of their queries, their values."""
+        argument, step = self.arguments[number], probing.step
+        assert argument is not None
+        smallest = self.plan.aggregates[number].function == "min"
+        parts: list[tuple[Delta, Ints, pa.Array]] = []
+        for portion in probing.sets():
+            start, stop = portion.start, portion.start + portion.rows
+            queries, some = portion.listed(), probing.arrivals.slice(start, stop)
+            partners = probing.partners.slice(start, stop)
+            for s, rows in enumerate(probing.rows):
+                column = None
+                rank = np.zeros(len(rows.rows), np.int64)
+                if argument.input != arriving:
+                    column = evaluate(argument.expr, rows.rows.columns, (), len(rows.rows), step.functions)
+                    rank = _rank(column, smallest=smallest)
+                tuples, row, query, ends = contenders(
+                    queries, probing.asked, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],
+                    partners.end[s], probing.time_axis,
+                )  # fmt: skip
+                places = rows.place[row]
+                if column is None:
+                    column = evaluate(argument.expr, probing.delta.columns, (), len(probing.delta), step.functions)
+                    values = column.take(pa.array(tuples + start))
+                else:
+                    values = column.take(pa.array(places))
+                parts.append((_joined(probing.delta, tuples + start, rows.rows, places, ends), query, values))
+        return _together(parts, self.plan.aggregates[number].type)
+
+
+def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
+    """None if it has none, or one that sees several inputs, parameters or functions, or may overflow: its rows may have
+    no partner."""
+    expr = aggregate.argument
+    if expr is None or params_of(expr) or calls_functions(expr) or may_overflow(expr):
+        return None
+    inputs = {join.input_of(c) for c in columns_of(expr)}
+    if len(inputs) != 1:
+        return None
+    (of,) = inputs
+    return Argument(of, move_columns(expr, lambda c: c - int(join.starts[of])))
+
+
+def _rank(column: pa.Array, *, smallest: bool) -> Ints:
+    """Small for values that win, equal for equal ones; NULL wins nowhere."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    found = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
+    found = found if smallest else -found
+    found[column.is_null().to_numpy(zero_copy_only=False)] = MAX
+    return found
+
+
+def _joined(tuples: Delta, left: Ints, rows: Delta, right: Ints, ends: Ints) -> Delta:
+    """Joined rows without their columns."""
+    return Delta(
+        (),
+        None,
+        np.maximum(tuples.ts[left], rows.ts[right]),
+        ends,
+        tuples.sign[left],
+        np.minimum(tuples.first[left], rows.first[right]),
+        np.maximum(tuples.last[left], rows.last[right]),
+    )
+
+
+def _together(parts: Sequence[tuple[Delta, Ints, pa.Array]], type_: pa.DataType) -> tuple[Delta, Ints, pa.Array]:
+    query = np.concatenate([np.empty(0, np.int64), *(q for _, q, _ in parts)])
+    values = pa.concat_arrays([pa.array([], type_), *(v.cast(type_) for _, _, v in parts)])
+    return concat([d for d, _, _ in parts], (), attached=False), query, values
