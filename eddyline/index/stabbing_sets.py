@@ -2,8 +2,9 @@
 
 It knows nothing of the structures but how to build one of some ranges, and to insert and remove ranges, many at a time.
 Invariant: after every call, the structure of a group holds just the ranges of the group. An update affects the
-structure of one group; when the ranges were regrouped, all structures are built anew, once for the call. With the
-trigger `witnesses` that takes more than (eps / 2) x tau groups that began since the last time.
+structure of one group; when the ranges were regrouped, all structures are built anew, once for the call. That is rare
+with the trigger `witnesses`, which takes more than (1 + eps / 2) x tau groups; the other two regroup after some tau
+updates however good the groups are.
 """
 
 from __future__ import annotations
@@ -115,8 +116,12 @@ def net(insert: Flags, ids: Ints) -> tuple[Ints, Ints]:
 
 def _by_group(groups: Ints, some: Ints) -> Iterator[tuple[int, Ints]]:
     """Some updates, by the group they are in."""
+    if len(some) <= 1:
+        yield from ((int(groups[i]), some) for i in some)
+        return
     order = some[np.argsort(groups[some], kind="stable")]
-    if len(order):
-        cuts = np.nonzero(np.diff(groups[order]))[0] + 1
-        for part in np.split(order, cuts):
-            yield int(groups[part[0]]), part
+    sorted_groups = groups[order]
+    begins = np.append(0, np.nonzero(sorted_groups[1:] != sorted_groups[:-1])[0] + 1)
+    cuts = [*begins.tolist(), len(order)]
+    for group, begin, end in zip(sorted_groups[begins].tolist(), cuts[:-1], cuts[1:], strict=True):
+        yield group, order[begin:end]
