@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.index.domains import sortable
-from eddyline.index.histograms import Histogram, stabbing_histogram
+from eddyline.index.histograms import Histogram, near_optimal
 from eddyline.index.range_groups import RangeGroups
 from eddyline.index.range_search import DOUBLES, STRATEGIES, Arrivals, Partners
 from eddyline.routing.calibration import WORTH_FITTING, join_costs
@@ -35,7 +35,7 @@ class Acceptance:
         low, high = groups.own_ranges
         self.size = len(which)
         self.histograms: list[Histogram] = [
-            stabbing_histogram(a[which], b[which]) for a, b in zip(low, high, strict=True)
+            near_optimal(a[which], b[which]) for a, b in zip(low, high, strict=True)
         ]
 
     def estimate(self, own: Ints) -> Doubles:

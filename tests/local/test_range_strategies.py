@@ -130,4 +130,4 @@ def test_strategies_tell_the_same(shape: str) -> None:
             for name, answer in answers.items():
                 assert repr(answer) == repr(answers["by row"]), f"{shape}, seed {seed}, step {step} ({kind}), {name}"
             total += answers["by row"][0][1] if answers["by row"] else 0
-    assert total > 100 * TRIALS, f"{shape}: {total} changes are hardly a test"
+    assert total > 30 * TRIALS, f"{shape}: {total} changes are hardly a test"
