@@ -110,6 +110,8 @@ def floor(kind: str, queries: Queries, s: tuple[Ints, Ints], r: tuple[Ints, Ints
     order = np.lexsort((s[1], s[0]))
     b, c = s[0][order], s[1][order]
     counts = np.zeros(len(r[0]), np.int64)
+    by_low = np.argsort(queries.low)  # searches that follow one another are near one another: twice as fast
+    queries = Queries(*(e[by_low] for e in (queries.low, queries.high, queries.own_low, queries.own_high)))
     cuts = np.linspace(0, len(counts), threads + 1).astype(int)
 
     def work(start: int, stop: int) -> None:
