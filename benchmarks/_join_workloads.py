@@ -7,7 +7,6 @@ band joins ask for a range of S.B - R.B.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -105,7 +104,9 @@ def _times(n: int) -> pa.Array:
 # the floor
 
 
-def floor(kind: str, queries: Queries, s: tuple[Ints, Ints], r: tuple[Ints, Ints], threads: int = 2) -> tuple[float, float]:
+def floor(
+    kind: str, queries: Queries, s: tuple[Ints, Ints], r: tuple[Ints, Ints], threads: int = 2
+) -> tuple[float, float]:
     """Tuples per second of brute force, and how many queries a tuple affects on average."""
     order = np.lexsort((s[1], s[0]))
     b, c = s[0][order], s[1][order]
@@ -165,5 +166,3 @@ def _band(low: Ints, high: Ints, b: Ints, rb: Ints, counts: Ints) -> None:
             k = _first(b, 0, len(b), rb[i] + low[q])
             found += k < len(b) and b[k] <= rb[i] + high[q]
         counts[i] = found
-
-

@@ -95,7 +95,9 @@ def figures(kind: str) -> list[Figure]:
         Figure(f"{name}: times brute force", counted / brute, "", least=LEAST[kind]),
         Figure(f"{name}: listing as sets, times counting", counted / listed, "", limit=2),
         Figure(f"{name}: {TUPLES:,} tuples in one push, times the rate of one by one", counted / single, "", least=10),
-        Figure(f"{name}: DuckDB, one statement for {PEER_TUPLES:,} tuples", duckdb_rate(kind, queries, s, r), "tuples/s"),
+        Figure(
+            f"{name}: DuckDB, one statement for {PEER_TUPLES:,} tuples", duckdb_rate(kind, queries, s, r), "tuples/s"
+        ),
     ]
 
 

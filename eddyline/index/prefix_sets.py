@@ -2,8 +2,8 @@
 
 The numbers that accept x at one end of their ranges are the first ones in the order of those ends. Every so often the
 set is kept; the numbers between it and the place asked for are added one by one. There may be several orders, each over
-bits of its own. Cost of a set: a search, its words, and up to `spacing` bits; kept are about 128 sets of an order, so
-that n numbers take 16 n bytes, and no more than one in 64 numbers.
+bits of its own. Cost of a set: a search, its words, and up to `spacing` bits; kept are about 256 sets of an order, so
+that n numbers take 32 n bytes, and no more than one for 16 numbers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 
-MOST_KEPT = 128
-LEAST_SPACING = 64
+MOST_KEPT = 256
+LEAST_SPACING = 16
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class PrefixSets:
     @property
     def nbytes(self) -> int:
         return self.keys.nbytes + self.bits.nbytes + self.sets.nbytes
+
+
+NO_SETS = PrefixSets(
+    *(np.empty(0, t) for t in (np.int64, np.int32, np.int64, np.int64, np.int64, np.int64, np.uint64))  # type: ignore[arg-type]
+)
 
 
 def prefix_sets(keys: Ints, bits: Numbers32, starts: Ints, widths: Ints) -> PrefixSets:
@@ -75,8 +80,7 @@ def rank(keys: Ints, start: int, stop: int, x: int) -> int:
     n = stop - start
     while n > 1:
         half = n >> 1
-        if keys[at + half - 1] <= x:
-            at += half
+        at += half * (keys[at + half - 1] <= x)  # no branch: which way to go cannot be foreseen
         n -= half
     if n == 1 and keys[at] <= x:
         at += 1

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.index.prefix_sets import PrefixSets, prefix_sets
+from eddyline.index.prefix_sets import NO_SETS, PrefixSets, prefix_sets
 from eddyline.index.stabbing import canonical
 from eddyline.index.vectors import SET_WORDS
 
@@ -30,7 +31,6 @@ Words = npt.NDArray[np.uint64]
 
 HOT = 0.001  # the least share of all ranges that makes a group a hotspot
 _NOTHING = np.empty(0, np.int64)
-_NO_SETS = PrefixSets(_NOTHING, np.empty(0, np.int32), *(_NOTHING,) * 4, np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def range_groups(
     order = partition.order[partition.starts[:-1][by_size][group] + within]
     bits = word_starts[:-1][group] * 64 + within
     by_high = np.lexsort((~high[0][order], group))
-    second = _NO_SETS
+    second = NO_SETS
     if len(low) == 2 and (low[1] <= 0).all() and (high[1] >= 0).all():
         by_end = [np.lexsort((e[order], group)) for e in (low[1], ~high[1])]
         keys = np.concatenate([low[1][order][by_end[0]], ~high[1][order][by_end[1]]])
@@ -126,7 +126,7 @@ def range_groups(
     )
 
 
-def _at_bits(values: npt.NDArray[np.integer], bits: Ints, words: int, filler: int) -> npt.NDArray[np.integer]:
+def _at_bits(values: npt.NDArray[Any], bits: Ints, words: int, filler: int) -> npt.NDArray[Any]:
     found = np.full(words * 64, filler, values.dtype)
     found[bits] = values
     return found

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from eddyline.index.range_search import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
 from eddyline.index.sets import Lists
 
 Ints = npt.NDArray[np.int64]
@@ -36,7 +36,8 @@ def count_rows(
     nowhere = np.empty(0, np.int64)
     _rows(
         queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
-        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, nowhere, counts, nowhere, nowhere, nowhere,
+        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, nowhere, counts, nowhere, nowhere,
+        nowhere,
     )  # fmt: skip
     return counts
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
 from eddyline.index.range_rows import Asked
-from eddyline.index.range_search import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
 from eddyline.index.sets import Lists
 
 Ints = npt.NDArray[np.int64]
@@ -70,7 +70,8 @@ class Sums:
             self.used = _add(
                 queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
                 axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, last, own[0], own[1],
-                rows[0], rows[1], self.query, self.time, self.last, self.ints, self.floats, self.lost, self.used, time_axis, at,
+                rows[0], rows[1], self.query, self.time, self.last, self.ints, self.floats, self.lost, self.used,
+                time_axis, at,
             )  # fmt: skip
 
     def _grow(self) -> None:
@@ -105,16 +106,17 @@ def contenders(
     end: Ints,
     time_axis: int,
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """(tuple, row of the segment, query, end) of rows that may be the smallest for a while: no row of the same tuple and query
-    has a value as small, begins as early and ends as late."""
+    """(tuple, row of the segment, query, end) of rows that may be the smallest for a while: no row of the same tuple
+    and query has a value as small, begins as early and ends as late."""
     room = 1024
     at = np.zeros(2, np.int64)
     parts: list[tuple[Ints, ...]] = []
     while at[0] < len(arrivals):
-        found = tuple(np.empty(room, np.int64) for _ in range(4))
+        found = [np.empty(room, np.int64) for _ in range(4)]
         used = _contend(
             queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
-            axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, values, *found, time_axis, at,
+            axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, values, found[0], found[1],
+            found[2], found[3], time_axis, at,
         )  # fmt: skip
         parts.append(tuple(f[:used] for f in found))
         room *= 2
@@ -128,7 +130,7 @@ def contenders(
 
 @njit(cache=True, nogil=True)
 def _end(row_ts: int, row_exp: int, own_ts: int, own_exp: int, back: int, on: int) -> int:
-    """When a joined row ends for a query whose windows on the row's and the tuple's input are so long; MAX: has none."""
+    """When a joined row ends for a query whose windows on the row's and the tuple's input are so long, or MAX."""
     ends = min(row_exp, own_exp)
     if back < MAX and row_ts <= MAX - back:
         ends = min(ends, row_ts + back)
@@ -143,9 +145,9 @@ def _place(query: Ints, time: Ints, q: int, t: int) -> int:
     mask = np.uint64(len(query) - 1)
     h = (np.uint64(q) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(t) * np.uint64(0xC2B2AE3D27D4EB4F))
     h ^= h >> np.uint64(29)
-    at = np.int64(h & mask)
+    at: int = np.int64(h & mask)  # type: ignore[assignment]
     while query[at] != FREE and (query[at] != q or time[at] != t):
-        at = (at + 1) & np.int64(mask)
+        at = (at + 1) & (len(query) - 1)
     return at
 
 

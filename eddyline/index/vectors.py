@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import carray, extending, njit, types
+from numba import carray, extending, njit, types  # type: ignore[attr-defined]
 
 # What it makes is called inside kernels, without the typing context.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
@@ -181,7 +181,7 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], _I64.as_pointer())
 
-    return types.CPointer(types.int64)(types.int64), codegen
+    return types.CPointer(types.int64)(types.int64), codegen  # type: ignore[no-untyped-call]
 
 
 @njit(inline="always")

@@ -7,7 +7,7 @@ of selections are counted before the family takes its next batch at the latest; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -67,11 +67,12 @@ class JoinChain:
             return None
         return cls(root, projections)
 
-    def defer(self, step: Step) -> Found:
-        """The changes of a step; those that are found by groups of ranges, later."""
+    def defer(self, step: Step, counted: Callable[[int], None]) -> Found:
+        """The changes of a step; those that are found by groups of ranges, later: `counted` is told how many, once
+        somebody asks."""
         pieces = self.join.pieces(step)
         if len(pieces) == 1 and not isinstance(pieces[0], Delta):
-            return DeferredJoin(self, step, *pieces[0])
+            return DeferredJoin(self, step, *pieces[0], counted)
         return self.projected(step, self.join.together(step, pieces))
 
     def projected(self, step: Step, found: Delta) -> Delta:
@@ -144,28 +145,31 @@ class DeferredFilter(Deferred):
 class DeferredJoin(Deferred):
     """An arriving row makes a change for each query it affects and each partner within that query's range."""
 
-    def __init__(self, chain: JoinChain, step: Step, arriving: int, probing: Probing) -> None:
+    def __init__(
+        self, chain: JoinChain, step: Step, arriving: int, probing: Probing, counted: Callable[[int], None]
+    ) -> None:
         super().__init__(step, probing.delta, probing)
         self._chain = chain
         self._arriving = arriving
         self._probing = probing
+        self._counted = counted
 
     def count(self) -> int:
-        return len(self.delta) if "delta" in self.__dict__ else self._count
+        return self._count
 
     @cached_property
     def _count(self) -> int:
-        return int(self._probing.rows_given().sum())
-
-    @property
-    def counted(self) -> bool:
-        """Whether somebody asked how many changes there are, or for the changes themselves."""
-        return "delta" in self.__dict__ or "_count" in self.__dict__
+        found = int(self._probing.rows_given().sum())
+        self._counted(found)
+        return found
 
     @cached_property
     def delta(self) -> Delta:
         join = self._chain.join
         found = concat(join.given(self.step, self._arriving, self._probing), join.types, attached=True)
+        if "_count" not in self.__dict__:
+            self._counted(len(found))
+            self.__dict__["_count"] = len(found)
         return self._chain.projected(self.step, found)
 
 

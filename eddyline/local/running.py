@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
-from eddyline.local.deferred import Deferred, DeferredJoin, FilterChain, Found, JoinChain, delta_of
+from eddyline.local.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -79,26 +79,32 @@ class RunningFamily:
     @property
     def changes(self) -> int:
         """How many changes there have been; of joins over ranges, those that somebody asked for."""
-        last, self._uncounted = self._uncounted, None
-        if isinstance(last, DeferredJoin) and not last.counted:
-            self._uncounted = last  # somebody still may
-        elif last is not None:
-            self._changes += last.count()
+        if self._uncounted is not None:
+            self._changes += self._uncounted.count()
+            self._uncounted = None
         return self._changes
+
+    def _counted(self, changes: int) -> None:
+        self._changes += changes
 
     def arrive(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
     ) -> Found:
         """A step in which tuples arrive, or time passes; what it does may be found out later."""
-        if self.chain is None and self.joins is None:
-            return self.run("arrivals", clock, queries, streams)
-        self._changes, self._uncounted = self.changes, None  # of the batch before, if nobody has asked
+        self._changes = self.changes  # of the batch before, if nobody has asked
         step = self.step(clock, queries, streams)
-        found = self.chain.defer(step, pooled) if self.chain is not None else self.joins.defer(step)
+        found: Found
+        if self.chain is not None:
+            found = self.chain.defer(step, pooled)
+        elif self.joins is not None:
+            found = self.joins.defer(step, self._counted)
+        else:
+            return self.run("arrivals", clock, queries, streams)
         self.clock = step.now
         if isinstance(found, Delta):
             return self._done(found, queries)
-        self._uncounted = found
+        if self.chain is not None:
+            self._uncounted = found
         return found
 
     def changes_of(

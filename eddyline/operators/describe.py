@@ -88,5 +88,7 @@ def describe_ranges(side: RangedSide, name: str) -> list[str]:
         shares = sorted(decisions.tuples.items(), key=lambda x: -x[1])
         chosen = ", ".join(f"{s} {n / total:.1%}" for s, n in shares)
         expected = f"{decisions.expected / total * 1e6:.2f} µs expected, " if decisions.expected else ""
-        lines.append(f"  tuples by strategy: {chosen}; {expected}{decisions.measured / total * 1e6:.2f} µs taken a tuple")
+        lines.append(
+            f"  tuples by strategy: {chosen}; {expected}{decisions.measured / total * 1e6:.2f} µs taken a tuple"
+        )
     return lines

@@ -124,7 +124,7 @@ class Join(Operator):
         if not plain or any(o[0].conditions is not None for o in self.orders):
             return [None for _ in self.children]
         found = directions(self.matcher.condition, self.matcher.pending, self.starts[:-1])
-        return [d and RangedSide(d) for d in found]
+        return [None if d is None else RangedSide(d) for d in found]
 
     def _new_stems(self) -> list[Stem]:
         return [

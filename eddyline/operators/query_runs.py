@@ -1,4 +1,4 @@
-"""Indexes over the table of a family's queries, kept in runs of positions, each at least four times as long as the next.
+"""Indexes over the table of a family's queries, in runs of positions, each at least four times as long as the next.
 
 New queries make a run of their own, and runs are joined where they have become too alike: n queries that come one by
 one cost O(n log² n) together, and whoever searches looks into O(log n) runs. A run never changes; dropped queries are

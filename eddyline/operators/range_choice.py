@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.index.axes import DOUBLES, Arrivals, Partners
 from eddyline.index.domains import sortable
 from eddyline.index.histograms import Histogram, near_optimal
 from eddyline.index.range_groups import RangeGroups
-from eddyline.index.range_search import DOUBLES, STRATEGIES, Arrivals, Partners
+from eddyline.index.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_FITTING, join_costs
 from eddyline.routing.join_costs import DEFAULT, Expected, Shape
 from eddyline.state.delta import Ints
@@ -34,9 +35,7 @@ class Acceptance:
         """`which` are the bits it is about."""
         low, high = groups.own_ranges
         self.size = len(which)
-        self.histograms: list[Histogram] = [
-            near_optimal(a[which], b[which]) for a, b in zip(low, high, strict=True)
-        ]
+        self.histograms: list[Histogram] = [near_optimal(a[which], b[which]) for a, b in zip(low, high, strict=True)]
 
     def estimate(self, own: Ints) -> Doubles:
         """By tuple; `own` has each attribute followed by its complement."""

@@ -59,7 +59,9 @@ class RangeSums:
             return None
         arguments = [_argument(child, a) for a in plan.aggregates]
         extreme = any(a.function in ("min", "max") for a in plan.aggregates)
-        lost = any(a.argument is not None and found is None for a, found in zip(plan.aggregates, arguments, strict=True))
+        lost = any(
+            a.argument is not None and found is None for a, found in zip(plan.aggregates, arguments, strict=True)
+        )
         return None if lost or (extreme and child.takes_back) else cls(child, plan, arguments)
 
     def fold(self, arriving: int, probing: Probing) -> Folded:

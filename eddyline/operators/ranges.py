@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.families.queries import QueryRows
+from eddyline.index.axes import DOUBLES, INTEGERS, Axes
 from eddyline.index.domains import as_integers
-from eddyline.index.range_search import DOUBLES, INTEGERS, Axes
 from eddyline.index.terms import number_ranges
 from eddyline.operators.base import PendingWindow
 from eddyline.operators.condition import Condition
@@ -90,7 +90,7 @@ class Axis:
         if t.is_float(self.type):  # infinity from itself is NaN, which comes last, where such a row would come first
             first = -self.direction * np.inf
             return first not in values or first not in shifts
-        limit = (1 << (self.type.bit_width - 1)) - 1
+        limit: int = (1 << (self.type.bit_width - 1)) - 1
         if self.kind == DOUBLES:  # differences of whole numbers are exact up to here
             limit = min(limit, 1 << 52)
         return -limit <= int(values[0]) - int(shifts[1]) and int(values[1]) - int(shifts[0]) <= limit
@@ -187,7 +187,7 @@ def _direction(
         if _inputs(attribute, starts) == {arriving}:
             own.append(number)
             continue
-        ops = {a.op for c in condition.ranged for n, a in c.atoms if n == number}
+        ops: set[str] = {a.op for c in condition.ranged for n, a in c.atoms if n == number}
         axis = _axis(number, attribute, ops, starts, arriving)
         if axis is None:
             return None

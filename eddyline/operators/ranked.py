@@ -1,4 +1,4 @@
-"""The rows of a join's other input along axes: by slot of their key, then along the first axis, as tables for kernels."""
+"""The rows of a join's other input, by slot of their key and then along the first axis, as tables for kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eddyline.index.range_search import DOUBLES, FIRST
+from eddyline.index.axes import DOUBLES, FIRST, address
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.ranges import Axis, Span, TimeAxis, span
 from eddyline.state.delta import MAX, Delta, Ints
@@ -24,6 +24,7 @@ class Ranked:
     rows: Delta  # of the whole segment
     spans: tuple[Span, ...]  # by axis, the least and largest value
     oldest: int  # the least arrival number
+    address: Ints  # of the table
 
     def __len__(self) -> int:
         return len(self.place)
@@ -45,10 +46,12 @@ def _ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functio
     if axes[0].direction < 0:  # NaN stays last
         along = -along if axes[0].kind == DOUBLES else ~along
     order = np.lexsort((along, segment.slots[key]))
-    lost = np.logical_or.reduce(missing)
+    lost = np.logical_or.reduce([*missing, rows.ts > rows.exp])
     if lost.any():
         order = order[~lost[order]]
     table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
     spans = tuple(span(a.kind, v[order]) for a, v in zip(axes, values, strict=True))
     kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
-    return Ranked(order, segment.slots[key][order], table, kept, spans, int(table[FIRST].min(initial=MAX)))
+    return Ranked(
+        order, segment.slots[key][order], table, kept, spans, int(table[FIRST].min(initial=MAX)), address(table)
+    )

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
 from eddyline.index.range_groups import range_groups
-from eddyline.index.range_search import STRATEGIES, Arrivals, Axes, Doubts, Partners, affected
+from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape, terms
 
 Doubles = npt.NDArray[np.float64]
@@ -82,7 +83,7 @@ def _timed(
     attribute = rng.integers(0, SPACE, TUPLES)
     none = np.zeros(TUPLES, np.int64)
     arrivals = Arrivals(none[None, :], none, none + SPACE, none, np.stack([attribute, ~attribute]))
-    where = Partners([segment], none[None, :], none[None, :] + partners)
+    where = Partners.of([segment], none[None, :], none[None, :] + partners)
     nobody = np.empty(0, np.uint64)
     axes, doubts = (
         Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)),

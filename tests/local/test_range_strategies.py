@@ -38,7 +38,8 @@ SHAPES = {
     "WHERE r.k = s.k AND r.a BETWEEN :lo AND :hi AND s.x > :u",
     "extremes": "SELECT MIN(s.a) AS a, MAX(r.a) AS b, MAX(s.x) AS x FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
     "WHERE s.x - r.x BETWEEN :u AND :v",
-    "sums against a table": "SELECT SUM(t.a) AS a, COUNT(r.x) AS n FROM r, t WHERE r.k = t.k AND t.x > :u AND r.a < :hi",
+    "sums against a table": "SELECT SUM(t.a) AS a, COUNT(r.x) AS n FROM r, t "
+    "WHERE r.k = t.k AND t.x > :u AND r.a < :hi",
     "band against a table": "FROM r [RANGE :w SECONDS], t WHERE t.x - r.x BETWEEN :u AND :v AND t.a >= :lo",
 }
 

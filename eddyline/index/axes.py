@@ -1,0 +1,136 @@
+"""Rows along axes, as kernels see them.
+
+A tuple arrives; the rows of the other input that have its key lie at direction * (value - shift) along one or several
+axes, where the shift is the tuple's own. Rows come in segments, tables of columns, each sorted by key and then along
+the first axis. Rows whose interval does not meet the tuple's do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.int64]
+Codes8 = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+
+INTEGERS, DOUBLES = 0, 1  # kinds of axes
+_LAST = 9223372036854775807
+TS, EXP, FIRST, AXES = range(4)  # the columns of a segment; from AXES on, the values along each axis
+
+
+@dataclass(frozen=True)
+class Axes:
+    """How places along each axis are computed: values are integers or doubles, and grow with the place or against."""
+
+    kinds: Codes8
+    directions: Ints
+
+
+@dataclass(frozen=True)
+class Partners:
+    """Rows that tuples may join with: segments of columns, and by segment and tuple where its partners are."""
+
+    segments: Sequence[Ints]
+    begin: Ints
+    end: Ints
+    addresses: Ints  # of the segments, as `address` gives them
+
+    @classmethod
+    def of(cls, segments: Sequence[Ints], begin: Ints, end: Ints) -> Partners:
+        return cls(segments, begin, end, np.array([address(s) for s in segments], np.int64).reshape(-1, 4))
+
+    def slice(self, start: int, stop: int) -> Partners:
+        return Partners(self.segments, self.begin[:, start:stop], self.end[:, start:stop], self.addresses)
+
+
+def address(segment: Ints) -> Ints:
+    """Where a segment stands in memory, how many rows it has, when the last of them begins and the first one ends."""
+    limits = np.iinfo(np.int64)
+    begin, end = segment[TS].max(initial=limits.min), segment[EXP].min(initial=limits.max)
+    return np.array([segment.ctypes.data, segment.shape[1], begin, end], np.int64)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Arriving tuples: by axis what is taken from a row's value, the interval in which they count, their arrival
+    numbers, and `own`: their own attributes, each followed by its complement."""
+
+    shift: Ints
+    ts: Ints
+    exp: Ints
+    first: Ints
+    own: Ints
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def slice(self, start: int, stop: int) -> Arrivals:
+        ts, exp, first = (x[start:stop] for x in (self.ts, self.exp, self.first))
+        return Arrivals(self.shift[:, start:stop], ts, exp, first, self.own[:, start:stop])
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Which bits count, and by bit the least arrival number of a row or tuple that its number sees; `young` are those
+    that may not see all rows. Either set may be empty: all bits count, none is young."""
+
+    living: Words
+    young: Words
+    since: Ints
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def place_of(kind: int, direction: int, value: int, shift: int) -> int:
+    """Where a row lies along an axis, as an integer of the same order; NaN is above all."""
+    if kind == INTEGERS:
+        return direction * (value - shift)
+    x = direction * (np.int64(value).view(np.float64) - np.int64(shift).view(np.float64)) + 0.0
+    if x != x:
+        return _LAST
+    bits = np.float64(x).view(np.int64)
+    return bits ^ _LAST if bits < 0 else bits  # type: ignore[return-value]
+
+
+@njit(cache=True, nogil=True)
+def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift: int, low: int) -> int:
+    """The first row from `at` on that lies at or above `low` along the first axis."""
+    n = end - at
+    while n > 0:
+        half = n >> 1
+        if place_of(kind, direction, table[AXES, at + half], shift) < low:
+            at += half + 1
+            n -= half + 1
+        else:
+            n = half
+    return at
+
+
+@njit(cache=True, nogil=True)
+def seen(
+    table: Ints,
+    k: int,
+    i: int,
+    bit: int,
+    low: Ints,
+    high: Ints,
+    kinds: Codes8,
+    directions: Ints,
+    shift: Ints,
+    since: int,
+) -> bool:
+    """Whether row k is what a number asks for along the further axes, and did not come before it."""
+    if table[FIRST, k] < since:
+        return False
+    for axis in range(1, len(kinds)):
+        place = place_of(kinds[axis], directions[axis], table[AXES + axis, k], shift[axis, i])
+        if place < low[axis, bit] or place > high[axis, bit]:
+            return False
+    return True

@@ -1,0 +1,42 @@
+"""Where compiled kernels are kept: in a folder named by the content of all files that have any.
+
+Numba compiles a kernel anew when its own file changes, but not when a function changes that it calls in another file;
+the code it kept would then be a mixture of both. With every change of these files the folder is another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numba
+
+KEPT_FOR = 30 * 24 * 3600  # seconds without use
+
+
+def keep_kernels() -> None:
+    """Chooses the folder, unless the user has, or it cannot be written; then Numba does as it likes."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
+    folder = Path(home) / "eddyline" / "kernels" / _digest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.touch()
+        for other in folder.parent.iterdir():
+            if other.stat().st_mtime < time.time() - KEPT_FOR:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError:
+        return
+    if os.access(folder, os.W_OK):
+        numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+
+
+def _digest() -> str:
+    found = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
