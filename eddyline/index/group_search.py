@@ -8,7 +8,7 @@ from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, first_from, place_of
 from eddyline.index.prefix_sets import rank
-from eddyline.index.vectors import table_at
+from eddyline.index.vectors import copy_words, fill_words, table_at
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -100,12 +100,10 @@ def by_groups(
             second_part = rank(high_keys, high_starts[g], high_starts[g + 1], ~above)
         something |= first_part + second_part > 0
         full = first_part >> 6
-        for w in range(word, word + full):
-            now[w] = ~np.uint64(0)
+        fill_words(now, word, full)
         kept = second_part // high_spacing[g]
         base = high_set_starts[g] + kept * width
-        for w in range(full, width):
-            now[word + w] = high_sets[base + w]
+        copy_words(now, word + full, high_sets, base + full, width - full)
         if first_part & 63:
             now[word + full] |= (one << np.uint64(first_part & 63)) - one
         for k in range(high_starts[g] + kept * high_spacing[g], high_starts[g] + second_part):

@@ -24,7 +24,7 @@ from eddyline.index.prefix_sets import NO_SETS
 from eddyline.index.range_groups import RangeGroups
 from eddyline.index.rooms import room
 from eddyline.index.sets import Containers, Kinds, put
-from eddyline.index.vectors import SET_WORDS, copy_set, intersect, lowest_bit, members, table_at, unite
+from eddyline.index.vectors import SET_WORDS, copy_set, copy_words, intersect, lowest_bit, members, table_at, unite
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -153,10 +153,8 @@ def _affected(
     """Tuples in the sequence given. Returns how many words of room were written."""
     one = np.uint64(1)
     words = len(present)
-    now = np.zeros(words, np.uint64)
-    then = np.zeros(words, np.uint64)
-    united = np.zeros(words, np.uint64)
-    accepting = np.zeros(words, np.uint64)
+    now, then, accepting = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words, np.uint64)
+    united = np.empty(words if len(stab_spacing) > 0 else 0, np.uint64)
     lows = highs = -1
     at = np.empty(len(addresses), np.int64)
     block_words = np.empty(64, np.uint64)
@@ -211,8 +209,7 @@ def _affected(
                 high_set_starts, high_sets, addresses, begin, end, i, kinds, directions, by, ts, exp, at, now,
             )  # fmt: skip
             unchecked = word_starts[groups]
-            for w in range(unchecked, words):
-                now[w] = present[w]
+            copy_words(now, unchecked, present, unchecked, words - unchecked)
             if not some and groups == len(points):
                 continue
         if len(living) > 0:

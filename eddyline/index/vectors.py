@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import carray, extending, njit, types  # type: ignore[attr-defined]
+from numba.core import cgutils
 
 # What it makes is called inside kernels, without the typing context.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
@@ -81,6 +82,30 @@ def copy_set(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any) -> Any
         return context.get_dummy_value()
 
     return types.void(to, types.intp, a, types.intp), codegen
+
+
+@intrinsic
+def copy_words(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any, n: Any) -> Any:
+    """Copies n words, which do not overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, source = _sets(context, builder, signature, args[:4])
+        cgutils.raw_memcpy(builder, into, source, args[4], 8)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, a, types.intp, types.intp), codegen
+
+
+@intrinsic
+def fill_words(typing_context: Any, to: Any, to_at: Any, n: Any) -> Any:
+    """Sets all bits of n words."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (into,) = _sets(context, builder, signature, args[:2])
+        cgutils.memset(builder, into, builder.mul(args[2], ir.Constant(_I64, 8)), 255)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, types.intp), codegen
 
 
 @intrinsic
