@@ -79,7 +79,7 @@ class Setting:
     def batched(self, strategy: str, wanted: Ints, shift: Ints, own: Ints) -> float:
         """Tuples per second, as many together as take a moment."""
         code, best, n = STRATEGIES.index(strategy), 0.0, LEAST_TUPLES
-        for _ in range(5):
+        for _ in range(9):
             how = np.full(n, code, np.uint8)
             begun = time.perf_counter()
             self.count(wanted[:n], shift[:n], own[:n], how)

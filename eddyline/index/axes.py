@@ -20,6 +20,7 @@ Words = npt.NDArray[np.uint64]
 
 INTEGERS, DOUBLES = 0, 1  # kinds of axes
 _LAST = 9223372036854775807
+EVER = -_LAST  # the least arrival number for who sees all rows
 TS, EXP, FIRST, AXES = range(4)  # the columns of a segment; from AXES on, the values along each axis
 
 
@@ -103,13 +104,14 @@ def place_of(kind: int, direction: int, value: int, shift: int) -> int:
 def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift: int, low: int) -> int:
     """The first row from `at` on that lies at or above `low` along the first axis."""
     n = end - at
-    while n > 0:
+    while n > 1:
         half = n >> 1
-        if place_of(kind, direction, table[AXES, at + half], shift) < low:
-            at += half + 1
-            n -= half + 1
-        else:
-            n = half
+        at += half * (
+            place_of(kind, direction, table[AXES, at + half - 1], shift) < low
+        )  # which way cannot be foreseen
+        n -= half
+    if n == 1 and place_of(kind, direction, table[AXES, at], shift) < low:
+        at += 1
     return at
 
 
@@ -127,7 +129,7 @@ def seen(
     since: int,
 ) -> bool:
     """Whether row k is what a number asks for along the further axes, and did not come before it."""
-    if table[FIRST, k] < since:
+    if since > EVER and table[FIRST, k] < since:
         return False
     for axis in range(1, len(kinds)):
         place = place_of(kinds[axis], directions[axis], table[AXES + axis, k], shift[axis, i])

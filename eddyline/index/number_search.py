@@ -25,6 +25,8 @@ def some_row(
     end: Ints,
     i: int,
     bit: int,
+    first: int,
+    last: int,
     low: Ints,
     high: Ints,
     kinds: Codes8,
@@ -34,18 +36,18 @@ def some_row(
     exp: int,
     since: int,
 ) -> bool:
-    """Whether there is a row for tuple i and the number of a bit."""
+    """Whether there is a row for tuple i and the number of a bit, whose range along the first axis is first … last."""
     kind, direction, by = kinds[0], directions[0], shift[0, i]
     for s in range(len(addresses)):
-        last = end[s, i]
-        if begin[s, i] == last:
+        stop = end[s, i]
+        if begin[s, i] == stop:
             continue
         table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
-        k = first_from(table, begin[s, i], last, kind, direction, by, low[0, bit])
-        while k < last and place_of(kind, direction, table[AXES, k], by) <= high[0, bit]:
-            if max(table[TS, k], ts) <= min(table[EXP, k], exp) and seen(
-                table, k, i, bit, low, high, kinds, directions, shift, since
-            ):
+        k = first_from(table, begin[s, i], stop, kind, direction, by, first)
+        all_count = ts <= addresses[s, 3] and addresses[s, 2] <= exp
+        while k < stop and place_of(kind, direction, table[AXES, k], by) <= last:
+            counts = all_count or max(table[TS, k], ts) <= min(table[EXP, k], exp)
+            if counts and seen(table, k, i, bit, low, high, kinds, directions, shift, since):
                 return True
             k += 1
     return False

@@ -42,6 +42,7 @@ class RangeGroups:
     sizes: Ints  # by group
     low: Ints  # by axis and bit; ascending along the first axis within a group
     high: Ints
+    ends: Ints  # by bit: both ends along the first axis, side by side for who looks at single numbers
     highs: PrefixSets  # an order for each group, of ~high along the first axis
     own: PrefixSets  # two orders for each attribute of the arriving tuples: low, and ~high
     second: PrefixSets  # along a second axis where all ranges hold 0: two orders for each group, low and ~high; or none
@@ -85,7 +86,14 @@ class RangeGroups:
     @property
     def nbytes(self) -> int:
         """Without what is derived when a strategy asks for it."""
-        return self.numbers.nbytes + self.low.nbytes + self.high.nbytes + self.highs.nbytes + self.own.nbytes
+        return (
+            self.numbers.nbytes
+            + self.low.nbytes
+            + self.high.nbytes
+            + self.ends.nbytes
+            + self.highs.nbytes
+            + self.own.nbytes
+        )
 
 
 def range_groups(
@@ -106,6 +114,7 @@ def range_groups(
     order = partition.order[partition.starts[:-1][by_size][group] + within]
     bits = word_starts[:-1][group] * 64 + within
     by_high = np.lexsort((~high[0][order], group))
+    lows, high_ends = (np.stack([_at_bits(a[order], bits, words, f) for a in e]) for e, f in ((low, 1), (high, 0)))
     second = NO_SETS
     if len(low) == 2 and (low[1] <= 0).all() and (high[1] >= 0).all():
         by_end = [np.lexsort((e[order], group)) for e in (low[1], ~high[1])]
@@ -118,8 +127,9 @@ def range_groups(
         partition.last[by_size],
         word_starts,
         sizes,
-        np.stack([_at_bits(axis[order], bits, words, 1) for axis in low]),
-        np.stack([_at_bits(axis[order], bits, words, 0) for axis in high]),
+        lows,
+        high_ends,
+        np.stack([lows[0], high_ends[0]], axis=1),
         prefix_sets(~high[0][order][by_high], within[by_high].astype(np.int32), starts, widths),
         _orders([e[order] for a, b in own for e in (a, ~b)], bits, words),
         second,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, Doubts, Partners, place_of
+from eddyline.index.axes import AXES, EVER, EXP, TS, Arrivals, Axes, Doubts, Partners, place_of
 from eddyline.index.group_search import by_groups, by_skylines
 from eddyline.index.number_search import accept, accepting_numbers, by_merging, some_row, sweep
 from eddyline.index.prefix_sets import NO_SETS
@@ -69,7 +69,7 @@ def affected(
         own_ranges = groups.own_ranges if (how == VANILLA).any() else _NO_RANGES
     end = _affected(
         how, _sequence(arrivals, partners), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low,
-        groups.high, groups.present,
+        groups.high, groups.ends, groups.present,
         highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
         second.keys, second.bits, second.starts, second.spacing, second.set_starts, second.sets,
         own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, *own_ranges,
@@ -103,6 +103,7 @@ def _affected(
     sizes: Ints,
     low: Ints,
     high: Ints,
+    ends: Ints,
     present: Words,
     high_keys: Ints,
     high_bits: Numbers32,
@@ -234,9 +235,11 @@ def _affected(
                 bit = w * 64 + lowest_bit(rest)
                 mask = rest & (~rest + one)
                 rest ^= mask
-                if own_first[i] < since[bit] or not some_row(
-                    addresses, begin, end, i, bit, low, high, kinds, directions, shift, ts, exp, since[bit]
-                ):
+                seen_from = since[bit] if len(young) > 0 else EVER
+                if own_first[i] < seen_from or not some_row(
+                    addresses, begin, end, i, bit, ends[bit, 0], ends[bit, 1], low, high, kinds, directions, shift, ts,
+                    exp, seen_from,
+                ):  # fmt: skip
                     now[w] ^= mask
         count = 0
         for w in range(0, words, 64):
