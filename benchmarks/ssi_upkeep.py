@@ -71,8 +71,8 @@ def main() -> bool:
         kept = plain.columns()[2]
         groups, tau = len(index), len(canonical(low[kept], high[kept]))
     ratios = [a / b for a, b in zip(ssi_taken, list_taken, strict=True)]
-    draw("ssi-upkeep", [Panel("11: upkeep", "updates a call", "µs an update",
-                              {"BJ-SSI": (A_CALL, ssi_taken), "sorted list": (A_CALL, list_taken)}, "log")])  # fmt: skip
+    lines = {"BJ-SSI": (A_CALL, ssi_taken), "sorted list": (A_CALL, list_taken)}
+    draw("ssi-upkeep", [Panel("11: upkeep", "updates a call", "µs an update", lines, "log")])
     figures = [
         Figure("stabbing groups after the updates", groups, ""),
         Figure("the fewest possible", tau, ""),

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import time
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -22,7 +23,7 @@ def keep_kernels() -> None:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    folder = Path(home) / "eddyline" / "kernels" / _digest()
+    folder = Path(home) / "eddyline" / "kernels" / digest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.touch()
@@ -35,7 +36,9 @@ def keep_kernels() -> None:
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
 
 
-def _digest() -> str:
+@cache
+def digest() -> str:
+    """Of all files that have kernels, and of what compiles them."""
     found = hashlib.sha256(numba.__version__.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         found.update(path.read_bytes())

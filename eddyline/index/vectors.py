@@ -90,7 +90,7 @@ def copy_words(typing_context: Any, to: Any, to_at: Any, a: Any, a_at: Any, n: A
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         into, source = _sets(context, builder, signature, args[:4])
-        cgutils.raw_memcpy(builder, into, source, args[4], 8)
+        cgutils.raw_memcpy(builder, into, source, args[4], 8)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(to, types.intp, a, types.intp, types.intp), codegen
@@ -102,7 +102,8 @@ def fill_words(typing_context: Any, to: Any, to_at: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (into,) = _sets(context, builder, signature, args[:2])
-        cgutils.memset(builder, into, builder.mul(args[2], ir.Constant(_I64, 8)), 255)
+        size = builder.mul(args[2], ir.Constant(_I64, 8))
+        cgutils.memset(builder, into, size, 255)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(to, types.intp, types.intp), codegen

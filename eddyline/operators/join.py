@@ -13,80 +13,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, portions, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.condition import may_overflow
 from eddyline.operators.describe import describe_index, describe_ranges
-from eddyline.operators.evaluate import Functions, evaluate, holds
+from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.ranged_join import Probing, RangedSide
 from eddyline.operators.ranges import directions
+from eddyline.operators.stem_keys import ProbeStep, StemKey
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat, micros
-from eddyline.state.stem import NO_KEY, Stem
-
-NOT_FOUND = -2  # a probe that can match nothing; differs from NO_KEY, by which unfindable rows are stored
-
-
-@dataclass(frozen=True)
-class ProbeStep:
-    """The next input to look into: by which of its keys, with which expressions over what is joined so far."""
-
-    input: int
-    key: int
-    exprs: tuple[Expr, ...]
-    conditions: Expr | None  # what can be checked once this input is there
-
-
-class StemKey:
-    """One key of a module: expressions over its own columns, the query too where both sides are attached."""
-
-    def __init__(self, exprs: tuple[Expr, ...], with_query: bool) -> None:
-        self.exprs = exprs
-        self.with_query = with_query
-        self.coder = ColumnCoder([e.type for e in exprs])
-        self.table = KeyTable(len(exprs) + 1 + with_query)
-
-    def slots(self, functions: Functions, rows: Delta) -> Ints:
-        """Slots of rows to be stored; rows that equal nothing get NO_KEY."""
-        codes, null = self._codes(functions, self.exprs, rows.columns, rows.query, len(rows), adding=True)
-        return np.where(null, NO_KEY, self.table.insert(codes))
-
-    def wanted(
-        self, functions: Functions, exprs: Sequence[Expr], columns: Sequence[pa.Array], query: Ints | None, n: int
-    ) -> Ints:
-        codes, null = self._codes(functions, exprs, columns, query, n, adding=False)
-        found = self.table.find(codes)
-        return np.where(null | (found < 0), NOT_FOUND, found)
-
-    def _codes(
-        self,
-        functions: Functions,
-        exprs: Sequence[Expr],
-        columns: Sequence[pa.Array],
-        query: Ints | None,
-        n: int,
-        *,
-        adding: bool,
-    ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        values = [evaluate(e, columns, (), n, functions) for e in exprs]
-        codes = self.coder.codes(values, n) if adding else self.coder.find_codes(values, n)
-        null = codes[:, -1] != 0
-        if self.with_query:
-            assert query is not None
-            codes = np.column_stack([codes, query])
-        return np.ascontiguousarray(codes), null
+from eddyline.state.stem import Stem
 
 
 class Join(Operator):

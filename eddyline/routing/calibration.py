@@ -1,4 +1,4 @@
-"""Fits the costs of join strategies to this machine: a second of measuring, when first needed, kept in a file.
+"""Fits the costs of join strategies to this machine: some seconds of measuring, when first needed, kept in a file.
 
 Every strategy is timed on made-up queries and rows of several shapes; the weights of its terms are the least squares of
 the relative errors, none below zero. Costs decide which strategy is taken, never what it finds.
@@ -18,15 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
-from eddyline.index.range_groups import range_groups
+from eddyline.index.kernel_cache import digest
+from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape, terms
 
 Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 WORTH_FITTING = 10_000  # queries; below, every strategy is fast
-VERSION = 1  # moves when strategies or terms change
-TUPLES = 32
+TUPLES = 16
 SPACE = 1 << 30
 
 
@@ -36,7 +37,7 @@ def join_costs() -> JoinCosts:
     path = _path()
     try:
         kept = json.loads(path.read_text())
-        if kept["version"] == VERSION:
+        if kept["kernels"] == digest():
             return JoinCosts(kept["weights"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -44,7 +45,7 @@ def join_costs() -> JoinCosts:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps({"version": VERSION, "weights": found.weights}, indent=1))
+        mine.write_text(json.dumps({"kernels": digest(), "weights": found.weights}, indent=1))
         mine.replace(path)
     except OSError:  # no place to keep it: it is fitted again in the next process
         pass
@@ -56,41 +57,46 @@ def _path() -> Path:
     return Path(home) / "eddyline" / f"join-costs-{platform.machine()}-{platform.node()}.json"
 
 
+Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average tuple, and its nanoseconds
+
+
 def fit() -> JoinCosts:
     """Measures, and fits."""
-    measured: dict[str, list[tuple[dict[str, Doubles | float], float]]] = {s: [] for s in STRATEGIES}
-    for seed, (numbers, width, partners, accepted) in enumerate(
-        product((1_000, 8_000), (0.3, 0.01, 0.0005), (2, 40, 600), (0.01, 0.2))
+    measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
+    for seed, (numbers, width, accepted) in enumerate(
+        product((1_000, 10_000, 80_000), (0.3, 0.01, 0.0005), (0.01, 0.2))
     ):
-        for strategy, found in _timed(np.random.default_rng(seed), numbers, width, partners, accepted).items():
-            measured[strategy].append(found)
+        rng = np.random.default_rng(seed)
+        groups, own = _queries(rng, numbers, width, accepted)
+        for partners in (2, 40, 600):
+            for strategy, found in _timed(rng, groups, own, partners).items():
+                measured[strategy].append(found)
     return JoinCosts({s: _weights(s, measured[s]) for s in STRATEGIES})
 
 
-def _timed(
-    rng: np.random.Generator, numbers: int, width: float, partners: int, accepted: float
-) -> dict[str, tuple[dict[str, Doubles | float], float]]:
-    """By strategy, the terms of an average tuple and its nanoseconds: ranges so wide, partners so many, and numbers
-    that accept a tuple with this share."""
+def _queries(
+    rng: np.random.Generator, numbers: int, width: float, accepted: float
+) -> tuple[RangeGroups, tuple[Ints, Ints]]:
+    """Numbers with ranges so wide, which accept a tuple with this share; and the ranges that say so."""
     low = rng.integers(0, SPACE, (1, numbers))
     high = low + rng.exponential(width * SPACE, (1, numbers)).astype(np.int64)
     own_low = rng.integers(0, SPACE, numbers)
     own = own_low, own_low + int(accepted * SPACE)
-    groups = range_groups(np.arange(numbers), low, high, [own])
+    return range_groups(np.arange(numbers), low, high, [own]), own
+
+
+def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints], partners: int) -> dict[str, Measured]:
+    """By strategy, what an average tuple with so many partners takes."""
     places = np.sort(rng.integers(0, SPACE, partners))
     nothing = np.zeros(partners, np.int64)
     segment = np.stack([nothing, nothing + SPACE, nothing, places])
     attribute = rng.integers(0, SPACE, TUPLES)
-    none = np.zeros(TUPLES, np.int64)
+    none, nobody = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64)
     arrivals = Arrivals(none[None, :], none, none + SPACE, none, np.stack([attribute, ~attribute]))
     where = Partners.of([segment], none[None, :], none[None, :] + partners)
-    nobody = np.empty(0, np.uint64)
-    axes, doubts = (
-        Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)),
-        Doubts(nobody, nobody, np.zeros(len(groups.numbers), np.int64)),
-    )
+    axes, doubts = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), Doubts(nobody, nobody, np.zeros(0, np.int64))
     accepting = ((own[0][:, None] <= attribute) & (attribute <= own[1][:, None])).sum(axis=0)
-    scattered = 1.0 - groups.sizes[: groups.hot].sum() / numbers
+    scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)
     average = np.array([float(accepting.mean())])
     expected = Expected(np.array([float(partners)]), average, average * scattered)
     shape = Shape.of(groups)
@@ -106,7 +112,7 @@ def _timed(
     return found
 
 
-def _weights(strategy: str, measured: list[tuple[dict[str, Doubles | float], float]]) -> dict[str, float]:
+def _weights(strategy: str, measured: list[Measured]) -> dict[str, float]:
     """Least squares of relative errors; a weight that would be negative is left out."""
     names = list(DEFAULT.weights[strategy])
     times = np.array([t for _, t in measured])

@@ -1,0 +1,80 @@
+"""Costs of join strategies: fitted once, kept in a file, and the cheapest is chosen for every tuple."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eddyline.index.kernel_cache import digest
+from eddyline.index.range_search import STRATEGIES
+from eddyline.routing import calibration
+from eddyline.routing.join_costs import CHOSEN_AMONG, DEFAULT, Expected, JoinCosts, Shape
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """A fit that takes no time, in a home of its own; how often it was made."""
+    made: list[int] = []
+
+    def fit() -> JoinCosts:
+        made.append(1)
+        return DEFAULT
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibration, "fit", fit)
+    calibration.join_costs.cache_clear()
+    yield made  # type: ignore[misc]
+    calibration.join_costs.cache_clear()
+
+
+def kept(home: Path) -> Path:
+    (found,) = (home / "eddyline").glob("join-costs-*.json")
+    return found
+
+
+def test_costs_are_fitted_once_and_kept(quick: list[int], tmp_path: Path) -> None:
+    assert calibration.join_costs().weights == DEFAULT.weights and len(quick) == 1
+    assert json.loads(kept(tmp_path).read_text())["kernels"] == digest()
+    calibration.join_costs.cache_clear()
+    assert calibration.join_costs().weights == DEFAULT.weights and len(quick) == 1
+
+
+@pytest.mark.parametrize("damaged", ["", "{", '{"kernels": "others", "weights": {}}', "[]"])
+def test_costs_of_other_kernels_and_damaged_files_are_fitted_anew(
+    damaged: str, quick: list[int], tmp_path: Path
+) -> None:
+    calibration.join_costs()
+    kept(tmp_path).write_text(damaged)
+    calibration.join_costs.cache_clear()
+    assert calibration.join_costs().weights == DEFAULT.weights and len(quick) == 2
+
+
+def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
+    quick: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert calibration.join_costs().weights == DEFAULT.weights and len(quick) == 1
+
+
+def test_fitting_gives_every_strategy_weights_that_are_not_negative() -> None:
+    found = calibration.fit().weights
+    assert set(found) == set(STRATEGIES)
+    assert all(w >= 0 for weights in found.values() for w in weights.values())
+    assert all(sum(weights.values()) > 0 for weights in found.values())
+
+
+def test_the_cheapest_strategy_is_chosen_for_every_tuple() -> None:
+    shape = Shape(numbers=100_000, words=1_600, groups=3_000, hot_groups=20, attributes=1)
+    expected = Expected(
+        np.array([1.0, 500.0, 500.0]), np.array([50_000.0, 10.0, 50_000.0]), np.array([5_000.0, 5.0, 40.0])
+    )
+    how, nanoseconds = DEFAULT.choose(shape, expected)
+    costs = {s: DEFAULT.of(s, shape, expected) for s in CHOSEN_AMONG}
+    for i, code in enumerate(how):
+        cheapest = min(costs, key=lambda s: costs[s][i])
+        assert STRATEGIES[code] == cheapest and nanoseconds[i] == costs[cheapest][i], f"tuple {i}"
+    assert [STRATEGIES[c] for c in how] == ["join_first", "select_first", "hotspot"]
