@@ -20,10 +20,10 @@ KEPT_FOR = 30 * 24 * 3600  # seconds without use
 
 def keep_kernels() -> None:
     """Chooses the folder, unless the user has, or it cannot be written; then Numba does as it likes."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
+    home = cache_folder()
+    if os.environ.get("NUMBA_CACHE_DIR") or home is None:
         return
-    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    folder = Path(home) / "eddyline" / "kernels" / digest()
+    folder = home / "kernels" / digest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.touch()
@@ -34,6 +34,14 @@ def keep_kernels() -> None:
         return
     if os.access(folder, os.W_OK):
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+
+
+def cache_folder() -> Path | None:
+    """Where this user keeps what can be made again; None if no home is known."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eddyline"
+    except RuntimeError:
+        return None
 
 
 @cache

@@ -227,6 +227,9 @@ class Probing:
         return [_doubts(r, self.step.queries, oldest) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:
+        if self.side.strategy is None:  # made here, not by several threads at once
+            for run in self.runs:
+                _ = run.index.estimates
         blocks = max((r.index.groups.words // 64 for r in self.runs), default=1)
         return in_portions(len(self.delta), self.step.threads, work, max(1, LARGEST // (1 + blocks // 4)))
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
-from eddyline.index.kernel_cache import digest
+from eddyline.index.kernel_cache import cache_folder, digest
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape, terms
@@ -34,27 +34,34 @@ SPACE = 1 << 30
 @cache
 def join_costs() -> JoinCosts:
     """Those kept in the file of this machine, fitted now if there is none."""
-    path = _path()
-    try:
-        kept = json.loads(path.read_text())
-        if kept["kernels"] == digest():
-            return JoinCosts(kept["weights"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    found = fit()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps({"kernels": digest(), "weights": found.weights}, indent=1))
-        mine.replace(path)
-    except OSError:  # no place to keep it: it is fitted again in the next process
-        pass
+    home = cache_folder()
+    path = None if home is None else home / f"join-costs-{platform.machine()}-{platform.node()}.json"
+    found = None if path is None else _kept(path)
+    if found is None:
+        found = fit()
+        if path is not None:
+            _keep(path, found)
     return found
 
 
-def _path() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    return Path(home) / "eddyline" / f"join-costs-{platform.machine()}-{platform.node()}.json"
+def _kept(path: Path) -> JoinCosts | None:
+    """None if there are none, or those of other kernels."""
+    try:
+        kept = json.loads(path.read_text())
+        return JoinCosts(kept["weights"]) if kept["kernels"] == digest() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _keep(path: Path, costs: JoinCosts) -> None:
+    """Where there is no place for it, it is fitted again by the next process."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mine = path.with_suffix(f".{os.getpid()}")
+        mine.write_text(json.dumps({"kernels": digest(), "weights": costs.weights}, indent=1))
+        mine.replace(path)
+    except OSError:
+        pass
 
 
 Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average tuple, and its nanoseconds
