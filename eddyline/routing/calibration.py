@@ -35,7 +35,7 @@ SPACE = 1 << 30
 def join_costs() -> JoinCosts:
     """Those kept in the file of this machine, fitted now if there is none."""
     home = cache_folder()
-    path = None if home is None else home / f"join-costs-{platform.machine()}-{platform.node()}.json"
+    path = None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}.json"
     found = None if path is None else _kept(path)
     if found is None:
         found = fit()
@@ -45,10 +45,10 @@ def join_costs() -> JoinCosts:
 
 
 def _kept(path: Path) -> JoinCosts | None:
-    """None if there are none, or those of other kernels."""
+    """None if there are none that can be read."""
     try:
-        kept = json.loads(path.read_text())
-        return JoinCosts(kept["weights"]) if kept["kernels"] == digest() else None
+        weights = json.loads(path.read_text())
+        return JoinCosts({s: {t: float(weights[s][t]) for t in weights[s]} for s in STRATEGIES})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -58,7 +58,7 @@ def _keep(path: Path, costs: JoinCosts) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps({"kernels": digest(), "weights": costs.weights}, indent=1))
+        mine.write_text(json.dumps(costs.weights, indent=1))
         mine.replace(path)
     except OSError:
         pass
