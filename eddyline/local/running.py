@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
@@ -242,13 +243,30 @@ class RunningFamily:
         return saved
 
     def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
-        for i, o in enumerate(self.root.walk()):
-            own = {k.partition(".")[2]: t for k, t in saved.items() if k.startswith(f"{i}.")}
-            if own:
-                o.load(own, self.functions)
+        for operator, own in self._matched(saved):
+            operator.load(own, self.functions)
         if self.answer is not None:
             self.answer.load(saved["answer"], lambda rows: [query_of(rows)])
         self.clock, self._changes = clock, changes
+
+    def _matched(self, saved: Mapping[str, pa.Table]) -> list[tuple[Operator, dict[str, pa.Table]]]:
+        """What was saved, by operator: those that keep something are in the same order, whatever others there are."""
+        tables: dict[int, dict[str, pa.Table]] = {}
+        for key, table in saved.items():
+            number, _, name = key.partition(".")
+            if name:
+                tables.setdefault(int(number), {})[name] = table
+        walked = self.root.walk()
+        keeping = [i for i, o in enumerate(walked) if type(o).save is not Operator.save]
+        where = (
+            dict(zip(sorted(tables), keeping, strict=True)) if len(tables) == len(keeping) else {n: n for n in tables}
+        )
+        if not set(where.values()) <= set(keeping):
+            raise StateError(
+                f"The state of family {self.family.name!r} was saved by a version that runs it in another way.",
+                hint="Go on with the version that saved it, or begin anew.",
+            )
+        return [(walked[where[n]], t) for n, t in sorted(tables.items())]
 
 
 def _keeps_answer(o: Operator) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import StateError
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, match_brackets, spread
 from eddyline.index.upkeep import worth_clearing
@@ -229,6 +230,11 @@ class Stem:
         return pa.table(data)
 
     def load(self, table: pa.Table, slots_of: SlotsOf) -> None:
+        if ("query" in table.column_names) != self.attached:
+            raise StateError(
+                "These rows of a join were saved by a version that keeps them in another way.",
+                hint="Go on with the version that saved them, or begin anew.",
+            )
         self.segments = [self._loaded(batch, slots_of) for batch in table.to_batches() if batch.num_rows]
 
     def _loaded(self, saved: pa.RecordBatch, slots_of: SlotsOf) -> Segment:
