@@ -49,7 +49,7 @@ class Extremes:
         if not len(found):
             ends[last] = last_known(groups)
             return pa.nulls(len(slot), self.stem.types[0]), ends
-        rank = self._rank(found.columns[0])
+        rank = ranks(found.columns[0], self.function)
         group = np.searchsorted(groups, query_of(found))
         asked = np.searchsorted(groups, slot)
         # The instants that matter: those asked for, and the later ones at which a row begins or ends.
@@ -76,13 +76,6 @@ class Extremes:
         chosen = winner[place]
         return found.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
 
-    def _rank(self, column: pa.Array) -> Ints:
-        """1, 2, … from the best value on, equal values alike; NaN is above all numbers."""
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        rank = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
-        return rank if self.function == "min" else rank.max(initial=0) + 1 - rank
-
     def _drop_losers(self, probed: list[tuple[Segment, Ints]], winners: Ints, n: int) -> None:
         useful = np.zeros(n, np.bool_)
         useful[winners] = True
@@ -94,3 +87,11 @@ class Extremes:
             masks[id(segment)][rows] = useful[start : start + len(rows)]
             start += len(rows)
         self.stem.keep(list(masks.values()))
+
+
+def ranks(column: pa.Array, function: str) -> Ints:
+    """1, 2, … from the best value on for MIN or MAX, equal values alike; NaN is above all numbers."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    rank = np.array(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
+    return rank if function == "min" else rank.max(initial=0) + 1 - rank

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.index.range_sums import Sums, contenders
 from eddyline.operators.aggregates import Layout, contributions
 from eddyline.operators.condition import calls_functions, may_overflow
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.extremes import ranks
 from eddyline.operators.join import Join
 from eddyline.operators.ranged_join import Probing
 from eddyline.plan.expressions import columns_of, move_columns, params_of
@@ -72,10 +72,9 @@ class RangeSums:
         sign = probing.delta.sign
         own = own[0] * sign[:, None], own[1] * sign[:, None]
         factors = [self._factors(1 - arriving, r.rows, functions) for r in probing.rows]
-        for portion in probing.sets():
-            start, stop = portion.start, portion.start + portion.rows
-            queries, some = portion.listed(), probing.arrivals.slice(start, stop)
-            partners = probing.partners.slice(start, stop)
+        for start, queries in probing.listed:
+            stop = start + len(queries)
+            some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
                 of_rows = factors[s][0][rows.place], factors[s][1][rows.place]
                 sums.add(
@@ -103,18 +102,18 @@ class RangeSums:
         """For one MIN or MAX: changes of rows that may be an extreme, the positions of their queries, their values."""
         argument, step = self.arguments[number], probing.step
         assert argument is not None
-        smallest = self.plan.aggregates[number].function == "min"
+        function = self.plan.aggregates[number].function
         parts: list[tuple[Delta, Ints, pa.Array]] = []
-        for portion in probing.sets():
-            start, stop = portion.start, portion.start + portion.rows
-            queries, some = portion.listed(), probing.arrivals.slice(start, stop)
-            partners = probing.partners.slice(start, stop)
+        for start, queries in probing.listed:
+            stop = start + len(queries)
+            some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
                 column = None
                 rank = np.zeros(len(rows.rows), np.int64)
                 if argument.input != arriving:
                     column = evaluate(argument.expr, rows.rows.columns, (), len(rows.rows), step.functions)
-                    rank = _rank(column, smallest=smallest)
+                    rank = ranks(column, function)
+                    rank[column.is_null().to_numpy(zero_copy_only=False)] = MAX  # NULL is never an extreme
                 tuples, row, query, ends = contenders(
                     queries, probing.asked, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],
                     partners.end[s], probing.time_axis,
@@ -140,16 +139,6 @@ def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
         return None
     (of,) = inputs
     return Argument(of, move_columns(expr, lambda c: c - int(join.starts[of])))
-
-
-def _rank(column: pa.Array, *, smallest: bool) -> Ints:
-    """Small for values that win, equal for equal ones; NULL wins nowhere."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    found = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
-    found = found if smallest else -found
-    found[column.is_null().to_numpy(zero_copy_only=False)] = MAX
-    return found
 
 
 def _joined(tuples: Delta, left: Ints, rows: Delta, right: Ints, ends: Ints) -> Delta:

@@ -154,7 +154,16 @@ class Probing:
 
     def sets(self) -> list[Portion]:
         """For every tuple the set of queries it affects."""
+        return self._found
+
+    @cached_property
+    def _found(self) -> list[Portion]:
         return self._in_portions(self._sets)
+
+    @cached_property
+    def listed(self) -> list[tuple[int, Lists]]:
+        """The same sets as lists of positions, each with the number of its first tuple."""
+        return [(p.start, p.listed()) for p in self._found]
 
     def rows_given(self) -> Ints:
         """How many rows each tuple gives to the queries it affects, all together."""
@@ -163,12 +172,11 @@ class Probing:
     def pairs(self) -> list[list[Pairs]]:
         """By segment: the rows that tuples give to queries, some at a time."""
         found: list[list[Pairs]] = [[] for _ in self.rows]
-        for portion in self.sets():
-            queries = portion.listed()
-            counts = self._rows_of(queries, portion.start, portion.start + portion.rows)
+        for first, queries in self.listed:
+            counts = self._rows_of(queries, first, first + len(queries))
             for s, (mine, rows, count) in enumerate(zip(found, self.rows, counts, strict=True)):
                 for a, b in portions(count):
-                    start, stop = portion.start + a, portion.start + b
+                    start, stop = first + a, first + b
                     lists = Lists(queries.starts[a : b + 1], queries.members)
                     begin, end = self.partners.begin[s, start:stop], self.partners.end[s, start:stop]
                     arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())

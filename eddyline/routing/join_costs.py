@@ -20,9 +20,6 @@ from eddyline.index.range_search import STRATEGIES
 Doubles = npt.NDArray[np.float64]
 Codes8 = npt.NDArray[np.uint8]
 
-TERMS = ("tuple", "pass", "group", "group search", "check", "partner", "partner pass", "number")
-CHOSEN_AMONG = ("ssi", "hotspot", "select_first", "join_first", "merge", "vanilla")
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -86,10 +83,9 @@ class JoinCosts:
 
     def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
         """The cheapest strategy of each tuple, and what it is expected to cost."""
-        costs = np.stack([self.of(s, shape, expected) for s in CHOSEN_AMONG])
+        costs = np.stack([self.of(s, shape, expected) for s in STRATEGIES])
         best = costs.argmin(axis=0)
-        codes = np.array([STRATEGIES.index(s) for s in CHOSEN_AMONG], np.uint8)
-        return codes[best], costs[best, np.arange(costs.shape[1])]
+        return best.astype(np.uint8), costs[best, np.arange(costs.shape[1])]
 
 
 DEFAULT = JoinCosts(

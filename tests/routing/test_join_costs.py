@@ -11,7 +11,7 @@ import pytest
 from eddyline.index.kernel_cache import digest
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import CHOSEN_AMONG, DEFAULT, Expected, JoinCosts, Shape
+from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_cheapest_strategy_is_chosen_for_every_tuple() -> None:
         np.array([1.0, 500.0, 500.0]), np.array([50_000.0, 10.0, 50_000.0]), np.array([5_000.0, 5.0, 40.0])
     )
     how, nanoseconds = DEFAULT.choose(shape, expected)
-    costs = {s: DEFAULT.of(s, shape, expected) for s in CHOSEN_AMONG}
+    costs = {s: DEFAULT.of(s, shape, expected) for s in STRATEGIES}
     for i, code in enumerate(how):
         cheapest = min(costs, key=lambda s: costs[s][i])
         assert STRATEGIES[code] == cheapest and nanoseconds[i] == costs[cheapest][i], f"tuple {i}"
