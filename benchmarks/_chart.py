@@ -8,7 +8,7 @@ from typing import Literal
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from benchmarks._report import FOLDER
 
@@ -28,7 +28,7 @@ class Panel:
 
 
 def draw(name: str, panels: Sequence[Panel]) -> None:
-    canvas = Canvas(figsize=(8, 4.2 * len(panels)), layout="constrained")
+    canvas = Canvas(figsize=(9.5, 4.2 * len(panels)), layout="constrained")
     FigureCanvasAgg(canvas)
     for axes, panel in zip(canvas.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         for label, (x, y) in panel.lines.items():
@@ -42,13 +42,26 @@ def draw(name: str, panels: Sequence[Panel]) -> None:
         else:
             axes.set_ylim(bottom=0)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.4g}" if abs(v) < 1000 else f"{v:,.0f}"))
+            axis.set_major_formatter(FuncFormatter(_plain))
+            if axis.get_scale() == "log":
+                axis.set_minor_formatter(_PlainLog())
         axes.set_xlabel(panel.x)
         axes.set_ylabel(panel.y)
         axes.set_title(panel.title, loc="left")
         axes.grid(True, color="#e6e6e6")
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     FOLDER.mkdir(parents=True, exist_ok=True)
     canvas.savefig(FOLDER / f"{name}.png", dpi=110)
+
+
+def _plain(value: float, _: int | None = None) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+class _PlainLog(LogFormatter):
+    """Labels as many of the small marks as it does itself: several where less than a decade is in sight."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return _plain(x) if super().__call__(x, pos) else ""

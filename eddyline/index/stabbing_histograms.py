@@ -4,10 +4,12 @@ Seen from outside, the count of a group rises in steps up to its stabbing point:
 To approximate a side by few values is to cluster the heights of its steps along a line: each height weighs what an
 error there costs, and the best clusters are runs of steps.
 
-Every group gets buckets by its size, each side is clustered by itself, and the histogram is the sum of all sides. It
-is exact with enough buckets. With few it is poor where groups overlap: what one loses while another gains is not seen
-in the sum, but takes buckets; and the value that errs least relative to a side is far too low for the sum. The one to
-use is `near_optimal` in `histograms.py`.
+In the document, the histogram is the sum of all sides, each with buckets by the size of its group. Where groups overlap
+that is poor: what one loses while another gains is not seen in the sum, but takes buckets, and an error that is large
+for a side is small for the sum. Here errors of a side weigh what they cost in the sum, sides get clusters by how hard
+they are to approximate, several for each bucket, and where those begin, pieces of the histogram may: it is the best one
+of its size among them. With far more groups than clusters it misses what only the sum shows; `near_optimal` in
+`histograms.py` looks at the sum alone, errs less and takes half the time, and is the one to use.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from numba import njit
 
 from eddyline.index.histograms import (
     BUCKETS,
+    FINE,
     Counts,
     Floats,
     Histogram,
     Ints,
     Measure,
     check_buckets,
+    coarsened,
     empty,
     stabbing_counts,
 )
@@ -48,24 +52,24 @@ class Sides:
 
 
 def ssi_histogram(low: Ints, high: Ints, buckets: int = BUCKETS, measure: Measure = "relative") -> Histogram:
-    """The sum of the groups' own histograms, with so many buckets for all together.
+    """One that errs hardly more than the optimal one.
 
-    O(n log n) to sort, O(n) from there on, and O(buckets · log n) for each round of k-means.
+    O(n log n) to sort, O(n) from there on, O(buckets · log n) for each round of k-means, and O(buckets³) at worst for
+    the choice among clusters.
     """
     check_buckets(buckets)
     if not len(low):
         return empty()
     counts = stabbing_counts(low, high)
-    partition = canonical(low, high)
-    found = sides(low, high, counts, partition)
-    reach = np.append(0.0, np.cumsum(counts.widths))
+    found = sides(low, high, counts, canonical(low, high))
+    reach = np.append(0.0, np.cumsum(counts.weights(measure)))
     weights = np.abs(reach[found.inner] - reach[found.outer])
-    if measure == "relative":
-        weights /= found.heights.astype(np.float64) ** 2
-    shares = _shares(np.tile(partition.sizes, 2), buckets)
-    jumps = _summed(found.starts, found.outer, found.inner, found.heights, weights, shares, len(counts), ROUNDS)
-    kept = np.append(0, 1 + np.nonzero(jumps[1:-1])[0])
-    return Histogram(counts.starts[kept], np.maximum(np.cumsum(jumps[:-1])[kept], 0.0), counts.last)
+    rises = np.diff(found.heights, prepend=0)
+    rises[found.starts[:-1]] = found.heights[found.starts[:-1]]
+    hard = np.cbrt(weights * rises.astype(np.float64) ** 2)
+    shares = _shares(np.add.reduceat(hard, found.starts[:-1]), FINE * buckets)
+    begins = _begins(found.starts, found.outer, found.inner, found.heights, weights, hard, shares, len(counts), ROUNDS)
+    return coarsened(counts, counts.starts[begins], buckets, measure)
 
 
 def sides(low: Ints, high: Ints, counts: Counts, partition: Partition) -> Sides:
@@ -94,11 +98,11 @@ def _steps(ends: Ints, starts: Ints, points: Ints) -> Sides:
     return Sides(firsts, ends[at], inner, at + 1 - starts[side])
 
 
-def _shares(sizes: Ints, buckets: int) -> Ints:
-    """Buckets in proportion to sizes, all of them: what is left after rounding down goes to the largest remainders."""
-    exact = sizes * (buckets / sizes.sum())
+def _shares(hard: Floats, clusters: int) -> Ints:
+    """Clusters in proportion, all of them: what is left after rounding down goes to the largest remainders."""
+    exact = hard * (clusters / (hard.sum() or 1.0))
     found: Ints = np.floor(exact).astype(np.int64)
-    found[np.argsort(found - exact, kind="stable")[: buckets - int(found.sum())]] += 1
+    found[np.argsort(found - exact, kind="stable")[: clusters - int(found.sum())]] += 1
     return found
 
 
@@ -106,24 +110,22 @@ def _shares(sizes: Ints, buckets: int) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def _clusters(heights: Floats, weights: Floats, most: int, rounds: int) -> tuple[Ints, Floats]:
-    """The first step of each cluster of ascending heights, at most so many of them, and the clusters' means.
+def _clusters(heights: Ints, weights: Floats, hard: Floats, most: int, rounds: int) -> Ints:
+    """The first step of each cluster of ascending heights, at most so many of them.
 
     Lloyd's k-means: each height goes to the nearest mean, means are taken anew, until nothing moves. Clusters are runs,
     so prefix sums give a mean and a binary search its run: O(steps), and O(most · log steps) for a round. It begins
     with clusters of equal shares of ∛(weight · rise²), which are nearly the best when there are many.
     """
     steps = len(heights)
-    weight, moment, hard = np.zeros(steps + 1), np.zeros(steps + 1), np.zeros(steps + 1)
-    below = 0.0
+    if most >= steps:
+        return np.arange(steps)
+    weight, moment, passed = np.zeros(steps + 1), np.zeros(steps + 1), np.zeros(steps + 1)
     for i in range(steps):
         weight[i + 1] = weight[i] + weights[i]
         moment[i + 1] = moment[i] + weights[i] * heights[i]
-        hard[i + 1] = hard[i] + np.cbrt(weights[i] * (heights[i] - below) ** 2)
-        below = heights[i]
-    if most >= steps:
-        return np.arange(steps), heights.copy()
-    begins = np.searchsorted(hard[:-1], np.arange(most) * (hard[steps] / most))
+        passed[i + 1] = passed[i] + hard[i]
+    begins = np.searchsorted(passed[:-1], np.arange(most) * (passed[steps] / most))
     means = np.empty(most)
     for _ in range(rounds):
         found = 0
@@ -141,25 +143,24 @@ def _clusters(heights: Floats, weights: Floats, most: int, rounds: int) -> tuple
             begins[k] = begin
         if not moved:
             break
-    return begins[:most], means[:most]
+    first: Ints = begins[:most]
+    return first
 
 
 @njit(cache=True, nogil=True)
-def _summed(
-    starts: Ints, outer: Ints, inner: Ints, heights: Ints, weights: Floats, shares: Ints, steps: int, rounds: int
-) -> Floats:
-    """How much the sum of all sides' clusters rises with each step of the whole count. O(steps) and k-means."""
-    jumps = np.zeros(steps + 1)
-    half = len(shares) // 2
+def _begins(
+    starts: Ints, outer: Ints, inner: Ints, heights: Ints, weights: Floats, hard: Floats, shares: Ints, steps: int,
+    rounds: int,
+) -> Ints:  # fmt: skip
+    """The steps of the whole count at which a cluster begins, or a side ends; the first of all is one. O(steps) and
+    k-means."""
+    is_begin = np.zeros(steps + 1, np.bool_)
+    is_begin[0] = True
     for side in range(len(shares)):
-        if shares[side] == 0:
-            continue
         a, b = starts[side], starts[side + 1]
-        begins, means = _clusters(heights[a:b].astype(np.float64), weights[a:b], shares[side], rounds)
-        sign = 1.0 if side < half else -1.0
-        below = 0.0
-        for k in range(len(begins)):
-            jumps[outer[a + begins[k]]] += sign * (means[k] - below)
-            below = means[k]
-        jumps[inner[b - 1]] -= sign * below
-    return jumps
+        if shares[side] > 0:
+            is_begin[inner[b - 1]] = True
+            for k in _clusters(heights[a:b], weights[a:b], hard[a:b], shares[side], rounds):
+                is_begin[outer[a + k]] = True
+    found: Ints = np.nonzero(is_begin[:steps])[0]
+    return found

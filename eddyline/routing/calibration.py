@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -69,6 +70,11 @@ Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average t
 
 def fit() -> JoinCosts:
     """Measures, and fits."""
+    return JoinCosts({s: weights(s, found) for s, found in measure().items()})
+
+
+def measure() -> dict[str, list[Measured]]:
+    """What average tuples take with each strategy, over queries and rows of several shapes."""
     measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
     for seed, (numbers, width, accepted) in enumerate(
         product((1_000, 10_000, 80_000), (0.3, 0.01, 0.0005), (0.01, 0.2))
@@ -78,7 +84,7 @@ def fit() -> JoinCosts:
         for partners in (2, 40, 600):
             for strategy, found in _timed(rng, groups, own, partners).items():
                 measured[strategy].append(found)
-    return JoinCosts({s: _weights(s, measured[s]) for s in STRATEGIES})
+    return measured
 
 
 def _queries(
@@ -119,14 +125,14 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     return found
 
 
-def _weights(strategy: str, measured: list[Measured]) -> dict[str, float]:
+def weights(strategy: str, measured: Sequence[Measured]) -> dict[str, float]:
     """Least squares of relative errors; a weight that would be negative is left out."""
     names = list(DEFAULT.weights[strategy])
     times = np.array([t for _, t in measured])
-    counts = np.array([[float(np.mean(found[n])) for n in names] for found, _ in measured]) / times[:, None]
+    counts = np.array([[float(np.mean(terms_of[n])) for n in names] for terms_of, _ in measured]) / times[:, None]
     kept = list(range(len(names)))
     while True:
-        weights = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
-        if (weights >= 0).all() or len(kept) == 1:
-            return {names[k]: float(max(w, 0.0)) for k, w in zip(kept, weights, strict=True)}
-        kept.pop(int(weights.argmin()))
+        found = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
+        if (found >= 0).all() or len(kept) == 1:
+            return {names[k]: float(max(w, 0.0)) for k, w in zip(kept, found, strict=True)}
+        kept.pop(int(found.argmin()))
