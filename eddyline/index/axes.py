@@ -42,18 +42,24 @@ class Partners:
     addresses: Ints  # of the segments, as `address` gives them
 
     @classmethod
-    def of(cls, segments: Sequence[Ints], begin: Ints, end: Ints) -> Partners:
-        return cls(segments, begin, end, np.array([address(s) for s in segments], np.int64).reshape(-1, 4))
+    def of(cls, segments: Sequence[Ints], begin: Ints, end: Ints, axes: int = 1) -> Partners:
+        return cls(segments, begin, end, all_addresses([address(s, axes) for s in segments]))
 
     def slice(self, start: int, stop: int) -> Partners:
         return Partners(self.segments, self.begin[:, start:stop], self.end[:, start:stop], self.addresses)
 
 
-def address(segment: Ints) -> Ints:
-    """Where a segment stands in memory, how many rows it has, when the last of them begins and the first one ends."""
-    limits = np.iinfo(np.int64)
-    begin, end = segment[TS].max(initial=limits.min), segment[EXP].min(initial=limits.max)
-    return np.array([segment.ctypes.data, segment.shape[1], begin, end], np.int64)
+def address(segment: Ints, axes: int) -> Ints:
+    """Where a segment stands in memory, how many rows it has, when the last of them begins and the first one ends, and
+    the least shift along the second axis for which links tell its skylines (`skylines.py`)."""
+    begin, end, latest = segment[TS].max(initial=-_LAST), segment[EXP].min(initial=_LAST), _LAST
+    if len(segment) > AXES + axes:
+        latest = segment[AXES + 1].max()
+    return np.array([segment.ctypes.data, segment.shape[1], begin, end, latest], np.int64)
+
+
+def all_addresses(found: Sequence[Ints]) -> Ints:
+    return np.array(found, np.int64).reshape(-1, 5)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,8 @@ def by_skylines(
 
     From the point of a group outwards, rows matter that are nearer to 0 along the second axis than all before: the
     skyline. A number is affected by one of them that it reaches along both axes. The walk ends with a row that all
-    numbers of the group reach along the second axis."""
+    numbers of the group reach along the second axis. Where no row is beyond 0 there, and all have begun, links lead
+    from one to the next (`skylines.py`)."""
     columns = AXES + len(kinds)
     something = False
     many_groups = len(points)
@@ -161,15 +162,17 @@ def by_skylines(
             first, last = begin[s, i], end[s, i]
             if first == last:
                 continue
-            table = table_at(addresses[s, 0], columns, addresses[s, 1])
+            links = shift[1, i] >= addresses[s, 4] and exp >= addresses[s, 2]
+            table = table_at(addresses[s, 0], columns + 2 * links, addresses[s, 1])
             middle = first_from(table, first, last, kinds[0], directions[0], shift[0, i], point)
             for side in range(2):
                 k = middle - 1 if side == 0 else middle
                 step = -1 if side == 0 else 1
                 older, newer = -MAX, MAX
                 while first <= k < last:
+                    following = table[columns + side, k] if links else k + step
                     if max(table[TS, k], ts) > min(table[EXP, k], exp):
-                        k += step
+                        k = following
                         continue
                     far = place_of(kinds[1], directions[1], table[AXES + 1, k], shift[1, i])
                     if (far <= 0 and far > older) or (far > 0 and far < newer):
@@ -196,7 +199,7 @@ def by_skylines(
                             )  # fmt: skip
                         if reached == many:
                             break
-                    k += step
+                    k = following
     return something
 
 

@@ -206,9 +206,9 @@ def _affected(
                 )  # fmt: skip
             else:
                 some = by_groups(
-                groups, points, word_starts, sizes, low[0], high_keys, high_bits, high_starts, high_spacing,
-                high_set_starts, high_sets, addresses, begin, end, i, kinds, directions, by, ts, exp, at, now,
-            )  # fmt: skip
+                    groups, points, word_starts, sizes, low[0], high_keys, high_bits, high_starts, high_spacing,
+                    high_set_starts, high_sets, addresses, begin, end, i, kinds, directions, by, ts, exp, at, now,
+                )  # fmt: skip
             unchecked = word_starts[groups]
             copy_words(now, unchecked, present, unchecked, words - unchecked)
             if not some and groups == len(points):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.families.queries import QueryRows
-from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.axes import Arrivals, Axes, Doubts, Partners, all_addresses
 from eddyline.index.domains import as_integers
 from eddyline.index.parallel import LARGEST, in_portions
 from eddyline.index.range_groups import RangeGroups, as_words, range_groups
@@ -94,8 +94,7 @@ class RangedSide:
         where = [equal_ranges(r.slots, slots) for r in rows]
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
         arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
-        addresses = np.array([r.address for r in rows], np.int64).reshape(-1, 4)
-        partners = Partners([r.table for r in rows], begin, end, addresses)
+        partners = Partners([r.table for r in rows], begin, end, all_addresses([r.address for r in rows]))
         runs = self.runs(step.queries, functions)
         time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, TimeAxis)), -1)
         return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)

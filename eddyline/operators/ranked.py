@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eddyline.index.axes import DOUBLES, FIRST, address
+from eddyline.index.axes import DOUBLES, FIRST, INTEGERS, address
+from eddyline.index.skylines import linked
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.ranges import Axis, Span, TimeAxis, span
 from eddyline.state.delta import MAX, Delta, Ints
@@ -20,7 +21,7 @@ class Ranked:
 
     place: Ints  # in the segment
     slots: Ints
-    table: Ints  # ts, exp, first, and the values along each axis
+    table: Ints  # ts, exp, first, the values along each axis, and links along skylines
     rows: Delta  # of the whole segment
     spans: tuple[Span, ...]  # by axis, the least and largest value
     oldest: int  # the least arrival number
@@ -50,8 +51,9 @@ def _ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functio
     if lost.any():
         order = order[~lost[order]]
     table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
+    if len(axes) == 2 and axes[1].kind == INTEGERS:
+        table = linked(table)
     spans = tuple(span(a.kind, v[order]) for a, v in zip(axes, values, strict=True))
     kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
-    return Ranked(
-        order, segment.slots[key][order], table, kept, spans, int(table[FIRST].min(initial=MAX)), address(table)
-    )
+    oldest = int(table[FIRST].min(initial=MAX))
+    return Ranked(order, segment.slots[key][order], table, kept, spans, oldest, address(table, len(axes)))

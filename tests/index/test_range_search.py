@@ -13,6 +13,7 @@ from eddyline.index.range_groups import RangeGroups, as_words, range_groups
 from eddyline.index.range_rows import Asked, count_rows, list_rows
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.sets import merged
+from eddyline.index.skylines import linked
 
 NOBODY = np.empty(0, np.uint64)
 LIMITS = np.iinfo(np.int64)
@@ -51,11 +52,16 @@ def case(rng: np.random.Generator, axes: int, clustered: bool) -> Case:
         ts = rng.integers(0, 20, rows)
         values = rng.integers(-70, 70, (axes, rows))
         segment = np.stack([ts, ts + rng.integers(0, 20, rows), rng.integers(0, 30, rows), *values])
+        in_time = axes == 2 and rng.random() < 0.7
+        if in_time:  # the second axis is time, and links tell skylines
+            segment[1], segment[4] = (ts + 9 if rng.random() < 0.5 else 25), ts
         segment = np.ascontiguousarray(segment[:, np.lexsort((segment[3], key))])
-        segments.append(segment)
+        segments.append(linked(segment) if in_time else segment)
         begin.append(np.searchsorted(key, wanted))
         end.append(np.searchsorted(key, wanted, side="right"))
     shift = rng.integers(-10, 10, (axes, tuples))
+    if axes == 2:
+        shift[1] = rng.integers(-10, 30, tuples)
     ts, attribute = rng.integers(0, 25, tuples), rng.integers(0, 80, tuples)
     arrivals = Arrivals(shift, ts, ts + rng.integers(0, 10, tuples), rng.integers(0, 40, tuples),
                         np.stack([attribute, ~attribute]))  # fmt: skip
@@ -71,7 +77,7 @@ def case(rng: np.random.Generator, axes: int, clustered: bool) -> Case:
     by_number = np.zeros(n, np.int64)
     by_number[groups.numbers[groups.bits]] = since[groups.bits]
     shape = (-1, tuples)
-    partners = Partners.of(segments, *(np.array(x, np.int64).reshape(shape) for x in (begin, end)))
+    partners = Partners.of(segments, *(np.array(x, np.int64).reshape(shape) for x in (begin, end)), axes)
     how_placed = Axes(np.full(axes, INTEGERS, np.uint8), np.ones(axes, np.int64))
     accepts = (own[0][:, None] <= attribute) & (attribute <= own[1][:, None]) & alive[:, None]
     return Case(groups, how_placed, arrivals, partners, Doubts(living, young, since), low, high, by_number, accepts)
@@ -86,7 +92,7 @@ def given(c: Case) -> set[tuple[int, int, int, int]]:
                 ts, exp, first = segment[:3, k]
                 if max(ts, c.arrivals.ts[i]) > min(exp, c.arrivals.exp[i]):
                     continue
-                place = segment[3:, k] - c.arrivals.shift[:, i]
+                place = segment[3 : 3 + len(c.low), k] - c.arrivals.shift[:, i]
                 held = ((c.low <= place[:, None]) & (place[:, None] <= c.high)).all(axis=0)
                 held &= (c.since <= first) & (c.since <= c.arrivals.first[i]) & c.own[:, i]
                 found |= {(i, int(q), s, k) for q in np.nonzero(held)[0]}
