@@ -50,16 +50,19 @@ class Partners:
 
 
 def address(segment: Ints, axes: int) -> Ints:
-    """Where a segment stands in memory, how many rows it has, when the last of them begins and the first one ends, and
-    the least shift along the second axis for which links tell its skylines (`skylines.py`)."""
-    begin, end, latest = segment[TS].max(initial=-_LAST), segment[EXP].min(initial=_LAST), _LAST
-    if len(segment) > AXES + axes:
-        latest = segment[AXES + 1].max()
-    return np.array([segment.ctypes.data, segment.shape[1], begin, end, latest], np.int64)
+    """Where a segment stands in memory, how many rows it has, when the last of them begins and the first one ends, the
+    least shift along the second axis for which links tell its skylines (`skylines.py`), and the last arrival number."""
+    begin, end, last = (
+        segment[TS].max(initial=-_LAST),
+        segment[EXP].min(initial=_LAST),
+        segment[FIRST].max(initial=EVER),
+    )
+    latest = segment[AXES + 1].max() if len(segment) > AXES + axes else _LAST
+    return np.array([segment.ctypes.data, segment.shape[1], begin, end, latest, last], np.int64)
 
 
 def all_addresses(found: Sequence[Ints]) -> Ints:
-    return np.array(found, np.int64).reshape(-1, 5)
+    return np.array(found, np.int64).reshape(-1, 6)
 
 
 @dataclass(frozen=True)

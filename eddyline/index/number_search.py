@@ -40,7 +40,7 @@ def some_row(
     kind, direction, by = kinds[0], directions[0], shift[0, i]
     for s in range(len(addresses)):
         stop = end[s, i]
-        if begin[s, i] == stop:
+        if begin[s, i] == stop or addresses[s, 5] < since:
             continue
         table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
         k = first_from(table, begin[s, i], stop, kind, direction, by, first)
