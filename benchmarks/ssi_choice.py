@@ -25,6 +25,7 @@ from eddyline.index.range_search import STRATEGIES
 from eddyline.index.ranges import equal_ranges
 from eddyline.operators.range_choice import Estimates
 from eddyline.routing import calibration
+from eddyline.routing.join_costs import PLAIN
 
 Codes8 = npt.NDArray[np.uint8]
 
@@ -174,13 +175,13 @@ def main() -> bool:
 def fitted() -> dict[str, tuple[float, float, float]]:
     """The weights of the terms of the cost formulas, and the ends of their intervals."""
     found, rng = {}, np.random.default_rng(2)
-    measured = calibration.measure()
+    measured = calibration.measure(windows=False)
     for strategy in STATIC:
-        of = measured[strategy]
+        of, names = measured[strategy], list(PLAIN.weights[strategy])
         samples = [
-            calibration.weights(strategy, [of[i] for i in rng.integers(0, len(of), len(of))]) for _ in range(SAMPLES)
+            calibration.weights(names, [of[i] for i in rng.integers(0, len(of), len(of))]) for _ in range(SAMPLES)
         ]
-        for term, weight in calibration.weights(strategy, of).items():
+        for term, weight in calibration.weights(names, of).items():
             low, high = np.quantile([s.get(term, 0.0) for s in samples], (0.025, 0.975))
             found[f"{strategy}: {term}"] = weight, float(low), float(high)
     return found

@@ -19,7 +19,7 @@ from eddyline.index.histograms import Histogram, near_optimal
 from eddyline.index.range_groups import RangeGroups
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_FITTING, join_costs
-from eddyline.routing.join_costs import DEFAULT, Expected, Shape
+from eddyline.routing.join_costs import Expected, Shape, unfitted
 from eddyline.state.delta import Ints
 
 Codes8 = npt.NDArray[np.uint8]
@@ -53,7 +53,8 @@ class Estimates:
         bits = groups.bits
         self.all = Acceptance(groups, bits)
         self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
-        self.costs = join_costs() if len(groups) >= WORTH_FITTING else DEFAULT
+        windows = self.shape.windows
+        self.costs = join_costs(windows) if len(groups) >= WORTH_FITTING else unfitted(windows)
 
     def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
         """By tuple, the cheapest strategy and its expected nanoseconds."""

@@ -22,7 +22,8 @@ from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
 from eddyline.index.kernel_cache import cache_folder, digest
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
-from eddyline.routing.join_costs import DEFAULT, Expected, JoinCosts, Shape, terms
+from eddyline.index.skylines import linked
+from eddyline.routing.join_costs import Expected, JoinCosts, Shape, terms, unfitted
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,13 +34,15 @@ SPACE = 1 << 30
 
 
 @cache
-def join_costs() -> JoinCosts:
-    """Those kept in the file of this machine, fitted now if there is none."""
+def join_costs(windows: bool) -> JoinCosts:
+    """Those kept in a file of this machine, fitted now if there is none; apart for queries that have windows of their
+    own."""
     home = cache_folder()
-    path = None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}.json"
+    name = f"{platform.node()}-{digest()}{'-windows' if windows else ''}.json"
+    path = None if home is None else home / "join-costs" / name
     found = None if path is None else _kept(path)
     if found is None:
-        found = fit()
+        found = fit(windows)
         if path is not None:
             _keep(path, found)
     return found
@@ -68,19 +71,20 @@ def _keep(path: Path, costs: JoinCosts) -> None:
 Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average tuple, and its nanoseconds
 
 
-def fit() -> JoinCosts:
+def fit(windows: bool) -> JoinCosts:
     """Measures, and fits."""
-    return JoinCosts({s: weights(s, found) for s, found in measure().items()})
+    names = {s: list(w) for s, w in unfitted(windows).weights.items()}
+    return JoinCosts({s: weights(names[s], found) for s, found in measure(windows).items()})
 
 
-def measure() -> dict[str, list[Measured]]:
+def measure(windows: bool) -> dict[str, list[Measured]]:
     """What average tuples take with each strategy, over queries and rows of several shapes."""
     measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
     for seed, (numbers, width, accepted) in enumerate(
         product((1_000, 10_000, 80_000), (0.3, 0.01, 0.0005), (0.01, 0.2))
     ):
         rng = np.random.default_rng(seed)
-        groups, own = _queries(rng, numbers, width, accepted)
+        groups, own = _queries(rng, numbers, width, accepted, windows)
         for partners in (2, 40, 600):
             for strategy, found in _timed(rng, groups, own, partners).items():
                 measured[strategy].append(found)
@@ -88,11 +92,14 @@ def measure() -> dict[str, list[Measured]]:
 
 
 def _queries(
-    rng: np.random.Generator, numbers: int, width: float, accepted: float
+    rng: np.random.Generator, numbers: int, width: float, accepted: float, windows: bool
 ) -> tuple[RangeGroups, tuple[Ints, Ints]]:
     """Numbers with ranges so wide, which accept a tuple with this share; and the ranges that say so."""
     low = rng.integers(0, SPACE, (1, numbers))
-    high = low + rng.exponential(width * SPACE, (1, numbers)).astype(np.int64)
+    high = low + (width * SPACE * rng.uniform(0.5, 1.5, (1, numbers))).astype(np.int64)
+    if windows:
+        window = rng.integers(0, SPACE, (1, numbers))
+        low, high = np.vstack([low, -window]), np.vstack([high, window])
     own_low = rng.integers(0, SPACE, numbers)
     own = own_low, own_low + int(accepted * SPACE)
     return range_groups(np.arange(numbers), low, high, [own]), own
@@ -100,34 +107,38 @@ def _queries(
 
 def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints], partners: int) -> dict[str, Measured]:
     """By strategy, what an average tuple with so many partners takes."""
-    places = np.sort(rng.integers(0, SPACE, partners))
-    nothing = np.zeros(partners, np.int64)
-    segment = np.stack([nothing, nothing + SPACE, nothing, places])
+    shape = Shape.of(groups)
+    places, ts = np.sort(rng.integers(0, SPACE, partners)), rng.integers(0, SPACE, partners)
+    segment = np.stack([ts, ts + SPACE, np.zeros(partners, np.int64), places, *([ts] if shape.windows else [])])
+    segment = linked(segment) if shape.windows else segment
     attribute = rng.integers(0, SPACE, TUPLES)
-    none, nobody = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64)
-    arrivals = Arrivals(none[None, :], none, none + SPACE, none, np.stack([attribute, ~attribute]))
-    where = Partners.of([segment], none[None, :], none[None, :] + partners)
-    axes, doubts = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), Doubts(nobody, nobody, np.zeros(0, np.int64))
+    none, nobody, axes = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64), len(groups.low)
+    now, shift = none + SPACE, np.zeros((axes, TUPLES), np.int64)
+    shift[1:] = SPACE
+    arrivals = Arrivals(shift, now, now + SPACE, none, np.stack([attribute, ~attribute]))
+    where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
+    placed, doubts = (
+        Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64)),
+        Doubts(nobody, nobody, np.zeros(0, np.int64)),
+    )
     accepting = ((own[0][:, None] <= attribute) & (attribute <= own[1][:, None])).sum(axis=0)
     scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)
     average = np.array([float(accepting.mean())])
     expected = Expected(np.array([float(partners)]), average, average * scattered)
-    shape = Shape.of(groups)
     found = {}
     for code, strategy in enumerate(STRATEGIES):
         how = np.full(TUPLES, code, np.uint8)
         best = np.inf
         for _ in range(3):  # the first compiles, or loads what was compiled, and makes what the strategy needs
             begun = time.perf_counter_ns()
-            affected(groups, axes, arrivals, where, doubts, how, listing=False)
+            affected(groups, placed, arrivals, where, doubts, how, listing=False)
             best = min(best, time.perf_counter_ns() - begun)
         found[strategy] = (terms(strategy, shape, expected), best / TUPLES)
     return found
 
 
-def weights(strategy: str, measured: Sequence[Measured]) -> dict[str, float]:
-    """Least squares of relative errors; a weight that would be negative is left out."""
-    names = list(DEFAULT.weights[strategy])
+def weights(names: Sequence[str], measured: Sequence[Measured]) -> dict[str, float]:
+    """Of terms, by least squares of relative errors; a weight that would be negative is left out."""
     times = np.array([t for _, t in measured])
     counts = np.array([[float(np.mean(terms_of[n])) for n in names] for terms_of, _ in measured]) / times[:, None]
     kept = list(range(len(names)))

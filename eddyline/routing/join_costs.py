@@ -2,8 +2,10 @@
 
 The formulas have the document's shape: a strategy costs so much for every group, for every number that accepts the
 tuple, for every partner, for every number at all; searches among m partners take log m. Where the document searches
-trees of rectangles (the square root of a group), sets of bits are passed over here (its words). The weights of these
-terms are fitted to this machine (`calibration.py`).
+trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where windows are the
+queries' own, the bits of a group are passed over for every row on its skylines, about the logarithm of the rows that a
+range holds, and numbers whose range holds a row are compared with rows one by one by the other strategies. The weights
+of these terms are fitted to this machine (`calibration.py`), for windows apart.
 """
 
 from __future__ import annotations
@@ -23,17 +25,33 @@ Codes8 = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Shape:
-    """What the costs depend on, of the queries: their number, words of bits, groups, and own attributes."""
+    """What the costs depend on, of the queries: their number, words of bits, groups, own attributes, which part of the
+    axis a range covers on average, and whether they have windows of their own."""
 
     numbers: int
     words: int
     groups: int
     hot_groups: int
+    hot_words: int
     attributes: int
+    covered: float
+    windows: bool
 
     @classmethod
     def of(cls, groups: RangeGroups) -> Shape:
-        return cls(len(groups), groups.words, len(groups.points), groups.hot, len(groups.own.widths) // 2)
+        hot_words, attributes = int(groups.word_starts[groups.hot]), len(groups.own.widths) // 2
+        windows = len(groups.second.spacing) > 0
+        return cls(
+            len(groups), groups.words, len(groups.points), groups.hot, hot_words, attributes, _covered(groups), windows
+        )
+
+
+def _covered(groups: RangeGroups) -> float:
+    """Which part of the axis, between the first and the last point of a group, a range covers on average."""
+    low, high = groups.ends[groups.bits].T.astype(np.float64)
+    first, last = float(groups.points.min(initial=0)), float(groups.points.max(initial=0))
+    widths = np.clip(high, first, last) - np.clip(low, first, last)
+    return float(widths.mean() / (last - first)) if last > first else 1.0
 
 
 @dataclass(frozen=True)
@@ -49,15 +67,22 @@ class Expected:
 def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles | float]:
     """How often each term counts for a tuple."""
     search = np.log2(expected.partners + 2.0)
+    held = expected.partners * shape.covered  # rows, by a range
     passes = float(shape.words * (1 + 2 * shape.attributes))
     found: dict[str, Doubles | float] = {"tuple": 1.0, "pass": passes}
     if strategy in ("ssi", "hotspot"):
-        groups = shape.groups if strategy == "ssi" else shape.hot_groups
+        all_of_them = shape.groups, shape.words
+        groups, words = all_of_them if strategy == "ssi" else (shape.hot_groups, shape.hot_words)
         found |= {"group": float(groups), "group search": groups * search}
+        if shape.windows:
+            skyline = np.log2(held + 2.0)
+            found |= {"skyline": groups * skyline, "skyline pass": words * skyline}
     if strategy == "hotspot":
         found["check"] = expected.scattered * search
     if strategy in ("select_first", "vanilla"):
         found["check"] = expected.accepting * search
+    elif shape.windows and strategy in ("join_first", "merge"):
+        found["check"] = expected.accepting * (1.0 - np.exp(-held)) * search
     if strategy in ("join_first", "merge"):
         found["partner"] = expected.partners
     if strategy == "join_first":
@@ -88,7 +113,7 @@ class JoinCosts:
         return best.astype(np.uint8), costs[best, np.arange(costs.shape[1])]
 
 
-DEFAULT = JoinCosts(
+PLAIN = JoinCosts(
     {
         "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
         "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, "check": 8.0},
@@ -98,3 +123,19 @@ DEFAULT = JoinCosts(
         "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, "check": 8.0},
     }
 )
+
+WINDOWS = JoinCosts(
+    {
+        "ssi": {**PLAIN.weights["ssi"], "skyline": 200.0, "skyline pass": 2.0},
+        "hotspot": {**PLAIN.weights["hotspot"], "skyline": 200.0, "skyline pass": 2.0, "check": 12.0},
+        "select_first": {**PLAIN.weights["select_first"], "check": 12.0},
+        "join_first": {**PLAIN.weights["join_first"], "check": 12.0},
+        "merge": {**PLAIN.weights["merge"], "check": 12.0},
+        "vanilla": {**PLAIN.weights["vanilla"], "check": 12.0},
+    }
+)
+
+
+def unfitted(windows: bool) -> JoinCosts:
+    """Weights of some machine, for who has few queries."""
+    return WINDOWS if windows else PLAIN
