@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -65,18 +66,21 @@ class Estimates:
 
 @dataclass
 class Decisions:
-    """What was chosen so far, what it was expected to take, and what it took."""
+    """What was chosen so far, what it was expected to take, and what it took; told by several threads."""
 
     tuples: dict[str, int] = field(default_factory=dict)
     expected: float = 0.0  # seconds
     measured: float = 0.0
+    _lock: Lock = field(default_factory=Lock)
 
     def add(self, how: Codes8, expected: float, measured: float) -> None:
-        for strategy, n in zip(STRATEGIES, np.bincount(how, minlength=len(STRATEGIES)).tolist(), strict=True):
-            if n:
-                self.tuples[strategy] = self.tuples.get(strategy, 0) + n
-        self.expected += expected
-        self.measured += measured
+        counts = np.bincount(how, minlength=len(STRATEGIES)).tolist()
+        with self._lock:
+            for strategy, n in zip(STRATEGIES, counts, strict=True):
+                if n:
+                    self.tuples[strategy] = self.tuples.get(strategy, 0) + n
+            self.expected += expected
+            self.measured += measured
 
 
 def selectivity(kind: int, direction: int, values: Ints, shifts: Ints, low: Ints, high: Ints) -> float:
