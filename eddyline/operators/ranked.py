@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eddyline.index.axes import DOUBLES, FIRST, address
+from eddyline.operators.differences import Span
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.ranges import Axis, Span, TimeAxis, span
+from eddyline.operators.ranges import Axis, TimeAxis, span
 from eddyline.state.delta import MAX, Delta, Ints
 from eddyline.state.stem import Segment
 
