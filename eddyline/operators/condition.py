@@ -97,8 +97,8 @@ def calls_functions(expr: Expr) -> bool:
 
 
 def may_overflow(expr: Expr) -> bool:
-    """Whether evaluating it may fail for want of room."""
-    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW for e in walk(expr))
+    """Whether evaluating it may fail for want of room; doubles have infinity."""
+    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW and not t.is_float(e.type) for e in walk(expr))
 
 
 def _as_expr(clause: Clause) -> Expr:

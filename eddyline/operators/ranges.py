@@ -70,8 +70,8 @@ class Axis:
     def text(self) -> str:
         if self.shift is None:
             return text(self.value)
-        left, right = (self.value, self.shift) if self.direction > 0 else (self.shift, self.value)
-        return f"{text(left)} - {text(right)}"
+        sides = (self.value, self.shift) if self.direction > 0 else (self.shift, self.value)
+        return text(Call("sub", sides, self.type))
 
     @property
     def kind(self) -> int:

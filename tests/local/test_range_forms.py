@@ -26,6 +26,7 @@ RANGES = {
     "s.ts >= r.ts - INTERVAL :hi SECONDS AND s.ts <= r.ts": "s.ts - r.ts",
     "r.ts <= s.ts AND r.a > :lo": "r.ts - s.ts",
     "s.a - r.a <= 100 AND r.a > :lo": "s.a - r.a",
+    "s.c >= r.c * 1.5 + 1.0 AND r.a > :lo": "s.c - ((r.c * 1.5) + 1.0)",
     "s.c > r.c AND r.a > :lo": "s.c - r.c",
     "s.d <= r.d AND r.a > :lo": "s.d - r.d",
 }
