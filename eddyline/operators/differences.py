@@ -85,16 +85,9 @@ class Difference:
 
     @property
     def bound(self) -> Expr:
-        if not self.bounds:
-            return Constant({t.INTERVAL: timedelta(0), t.DOUBLE: 0.0}.get(self.type, 0), self.type)
-        total: Expr | None = None
+        total: Expr = Constant({t.INTERVAL: timedelta(0), t.DOUBLE: 0.0}.get(self.type, 0), self.type)
         for sign, e in self.bounds:
-            e = _as(e, self.type)
-            if total is None:
-                total = e if sign > 0 else Call("neg", (e,), self.type)
-            else:
-                total = Call("add" if sign > 0 else "sub", (total, e), self.type)
-        assert total is not None
+            total = Call("add" if sign > 0 else "sub", (total, _as(e, self.type)), self.type)
         return total
 
     @property

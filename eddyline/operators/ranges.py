@@ -26,7 +26,7 @@ from eddyline.index.domains import as_integers
 from eddyline.index.terms import number_ranges
 from eddyline.operators.atoms import Atom, atom
 from eddyline.operators.base import PendingWindow
-from eddyline.operators.condition import Condition, calls_functions
+from eddyline.operators.condition import Condition, calls_functions, may_overflow
 from eddyline.operators.differences import COMPARED, ORDER, Difference, Span, Sum, difference
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.bands import unwidened
@@ -77,6 +77,11 @@ class Axis:
     def kind(self) -> int:
         # without a shift, values are turned into integers of the same order once and for all
         return DOUBLES if self.shift is not None and t.is_float(self.compared) else INTEGERS
+
+    @property
+    def may_overflow_alone(self) -> bool:
+        """Whether a row or tuple may fail that has no partner."""
+        return may_overflow(self.value) or (self.shift is not None and may_overflow(self.shift))
 
     def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
         """Of rows of the other input, and which are NULL."""
@@ -212,10 +217,12 @@ def _part(clause: Clause, starts: Sequence[int]) -> Atom | Difference | None:
     if others or calls_functions(expr):
         return None
     found = _compared(expr)
-    if found is None or found.op not in COMPARED or found.attribute.type == t.STRING:
-        return difference(expr, partial(_inputs, starts=starts))
-    plain = len(_inputs(found.attribute, starts)) == 1 or _axis(0, found.attribute, {found.op}, (), starts, 0)
-    return found if plain else difference(expr, partial(_inputs, starts=starts))
+    if found is not None and found.op in COMPARED and found.attribute.type != t.STRING:
+        axis = _axis(0, found.attribute, {found.op}, (), starts, 0)
+        alone = len(_inputs(found.attribute, starts)) == 1
+        if alone or (axis is not None and (params_of(expr) or not axis.may_overflow_alone)):
+            return found
+    return difference(expr, partial(_inputs, starts=starts))
 
 
 def _compared(expr: Expr) -> Atom | None:

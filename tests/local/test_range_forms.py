@@ -36,6 +36,7 @@ BY_ROW = (
     "r.n < s.n AND r.a > :lo",
     "s.a >= r.a * 2 + :lo",
     "s.a + r.a >= :lo",
+    "(s.a + s.k) - r.a <= 5 AND r.a > :lo",
 )
 
 
