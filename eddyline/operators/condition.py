@@ -6,7 +6,7 @@ Of its clauses (`plan/normal_form.py`) those whose atoms all compare an attribut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,13 @@ class Condition:
             self._take_in(clause)
         self.checks = sorted((_as_expr(c) for c in found), key=calls_functions)
         self.calls_functions = any(calls_functions(c) for c in self.checks)
+
+    @classmethod
+    def of_atoms(cls, atoms: Iterable[Atom]) -> Condition:
+        """One that is only looked up: all atoms must hold."""
+        condition = cls(None)
+        condition.ranged = [RangedClause(((condition._attribute(a.attribute), a),), ()) for a in atoms]
+        return condition
 
     def _take_in(self, clause: Clause) -> None:
         atoms = [(expr, atom(expr)) for expr in clause]
@@ -90,8 +97,8 @@ def calls_functions(expr: Expr) -> bool:
 
 
 def may_overflow(expr: Expr) -> bool:
-    """Whether evaluating it may fail for want of room."""
-    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW for e in walk(expr))
+    """Whether evaluating it may fail for want of room; doubles have infinity."""
+    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW and not t.is_float(e.type) for e in walk(expr))
 
 
 def _as_expr(clause: Clause) -> Expr:

@@ -61,16 +61,17 @@ class Join(Operator):
         self.keys: list[list[StemKey]] = [[] for _ in children]
         self.orders = [self._order(i) for i in range(len(children))]
         self.stems = self._new_stems()
-        self.ranged = self._ranged(some_attached)
+        self.ranged = self._ranged(with_params, some_attached)
 
     # planning
 
-    def _ranged(self, some_attached: bool) -> list[RangedSide | None]:
+    def _ranged(self, with_params: Expr | None, some_attached: bool) -> list[RangedSide | None]:
         """By input, the queries as its tuples see them, where they can be processed by groups of ranges."""
         plain = len(self.children) == 2 and self.attached and not some_attached
-        if not plain or any(o[0].conditions is not None for o in self.orders):
+        if not plain:
             return [None for _ in self.children]
-        found = directions(self.matcher.condition, self.matcher.pending, self.starts[:-1])
+        parts = [c for c in (with_params, self.orders[0][0].conditions) if c is not None]
+        found = directions(all_of(parts), self.matcher.pending, self.starts[:-1])
         return [None if d is None else RangedSide(d) for d in found]
 
     def _new_stems(self) -> list[Stem]:
@@ -223,7 +224,7 @@ class Join(Operator):
 
     def given(self, step: Step, i: int, probing: Probing) -> list[Delta]:
         """The rows that tuples give to queries, as changes."""
-        probe = self.orders[i][0]
+        probe = replace(self.orders[i][0], conditions=None)  # their ranges have been looked at
         tuples = replace(probing.delta, columns=self._wide(i, probing.delta))
         found = []
         for rows, parts in zip(probing.rows, probing.pairs(), strict=True):

@@ -88,7 +88,7 @@ def selectivity(kind: int, direction: int, values: Ints, shifts: Ints, low: Ints
     if not len(values) or not len(shifts) or not len(low):
         return 1.0
     if kind == DOUBLES:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             far = direction * (values.view(np.float64)[:, None] - shifts.view(np.float64))
         places = sortable(far.reshape(-1))
     else:

@@ -26,6 +26,7 @@ from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.ranges import equal_ranges, portions
 from eddyline.index.sets import Containers, Lists
 from eddyline.operators.base import Step
+from eddyline.operators.bound_spans import BoundSpans
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
@@ -62,6 +63,7 @@ class RangedSide:
         self.strategy: str | None = None
         self.decisions = Decisions()
         self.runs = QueryRuns(self._indexed)
+        self.bounds = BoundSpans(direction.bounds)
         self._chosen_for = 0  # so many queries
 
     def _indexed(self, queries: QueryRows, positions: Ints, functions: Functions) -> Indexed:
@@ -84,11 +86,12 @@ class RangedSide:
             own[2 * i + 1] = ~own[2 * i]
             nothing |= missing
         shift = np.empty((len(direction.axes), len(delta)), np.int64)
+        bounds = self.bounds(step.queries, functions)
         for i, axis in enumerate(direction.axes):
             shift[i], missing = axis.shifts(delta, functions)
             nothing |= missing
             shifts = span(axis.kind, shift[i])
-            if not all(axis.tells(r.spans[i], shifts) for r in rows):
+            if not all(axis.tells(r.spans[i], shifts, bounds) for r in rows):
                 return None
         slots = np.where(nothing, NOT_WANTED, slots)
         where = [equal_ranges(r.slots, slots) for r in rows]
@@ -102,17 +105,17 @@ class RangedSide:
     def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
         """Puts that axis first along which ranges hold the fewest rows, judged from a few; anew when queries are many
         more than at the last time."""
-        axes, queries = self.direction.axes, step.queries
+        axes, queries, functions = self.direction.axes, step.queries, replace(step.functions, failures=None)
         if len(axes) < 2 or len(queries) < 4 * self._chosen_for or not stem.segments or not len(delta):
             return
         self._chosen_for = len(queries)
-        _, low, high, _, _ = self.direction.asked(queries, some(queries.live()), step.functions)
+        _, low, high, _, _ = self.direction.asked(queries, some(queries.live()), functions)
         tuples = delta.take(some(np.arange(len(delta)))).spread()
         largest = max(stem.segments, key=len).rows
         rows = largest.take(some(np.arange(len(largest)))).spread()
         shares = []
         for i, axis in enumerate(axes):
-            values, shifts = axis.values(rows, step.functions)[0], axis.shifts(tuples, step.functions)[0]
+            values, shifts = axis.values(rows, functions)[0], axis.shifts(tuples, functions)[0]
             shares.append(selectivity(axis.kind, axis.direction, values, shifts, low[i], high[i]))
         order = most_selective(shares)
         if order != tuple(range(len(axes))):

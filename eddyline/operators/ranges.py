@@ -3,14 +3,16 @@ attributes, and along which axes they ask for a range of rows of the other input
 
     r.b = s.b AND r.a BETWEEN :a1 AND :a2 AND s.c BETWEEN :c1 AND :c2      own: r.a        axis: s.c
     s.b - r.b BETWEEN :lo AND :hi                                         axis: s.b, from r.b
+    s.b >= r.b + :lo AND r.b <= s.b                                       the same (`differences.py`)
     abs(r.ts - s.ts) <= :w                                                axis: s.ts, from r.ts, as a distance
     r [RANGE :v], s [RANGE :w]                                            axis: time, from the tuple's own
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -22,20 +24,21 @@ from eddyline.families.queries import QueryRows
 from eddyline.index.axes import DOUBLES, INTEGERS, Axes
 from eddyline.index.domains import as_integers
 from eddyline.index.terms import number_ranges
+from eddyline.operators.atoms import Atom, atom
 from eddyline.operators.base import PendingWindow
-from eddyline.operators.condition import Condition
+from eddyline.operators.condition import Condition, calls_functions, may_overflow
+from eddyline.operators.differences import COMPARED, ORDER, Difference, Span, Sum, difference
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.bands import unwidened
 from eddyline.plan.expressions import columns_of, move_columns, params_of, text
+from eddyline.plan.normal_form import Clause, clauses
 from eddyline.sql.bound import Call, Expr
+from eddyline.sql.functions import MIRRORED
 from eddyline.state.delta import Delta, Ints
 
 Flags = npt.NDArray[np.bool_]
 _LIMITS = np.iinfo(np.int64)
-_COMPARED = ("lt", "le", "gt", "ge", "eq")
-
-
-Span = tuple[float, float]  # the least and the largest
+Measure = Literal["place", "distance", "order"]
 
 
 def span(kind: int, values: Ints) -> Span:
@@ -49,44 +52,61 @@ def span(kind: int, values: Ints) -> Span:
 
 @dataclass(frozen=True)
 class Axis:
-    """A row lies at direction * (value - shift). The condition's attribute is that place, or its distance from 0."""
+    """A row lies at direction * (value - shift). The condition's attribute is that place, or its distance from 0, or
+    its side of 0: how two doubles compare, where NaN is above all.
+
+    `sums` are those that the condition computes besides, as it was written; they are NULL where they overflow."""
 
     attribute: int
-    measure: Literal["place", "distance"]
+    measure: Measure
     value: Expr  # over the other input's own columns
     shift: Expr | None  # over the arriving input's own columns
     direction: int
     type: pa.DataType  # of the difference
     compared: pa.DataType  # what it is compared as: the same, or wider
+    sums: tuple[Sum, ...] = ()
 
     @property
     def text(self) -> str:
         if self.shift is None:
             return text(self.value)
-        left, right = (self.value, self.shift) if self.direction > 0 else (self.shift, self.value)
-        return f"{text(left)} - {text(right)}"
+        sides = (self.value, self.shift) if self.direction > 0 else (self.shift, self.value)
+        return text(Call("sub", sides, self.type))
 
     @property
     def kind(self) -> int:
         # without a shift, values are turned into integers of the same order once and for all
         return DOUBLES if self.shift is not None and t.is_float(self.compared) else INTEGERS
 
+    @property
+    def may_overflow_alone(self) -> bool:
+        """Whether a row or tuple may fail that has no partner."""
+        return may_overflow(self.value) or (self.shift is not None and may_overflow(self.shift))
+
     def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
         """Of rows of the other input, and which are NULL."""
-        found = evaluate(self.value, rows.columns, (), len(rows), functions)
-        return as_integers(found) if self.kind == INTEGERS else _doubles(found)
+        return self._along(evaluate(self.value, rows.columns, (), len(rows), functions))
 
     def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
         """Of arriving tuples, and which are NULL."""
         if self.shift is None:
             return np.zeros(len(tuples), np.int64), np.zeros(len(tuples), np.bool_)
-        found = evaluate(self.shift, tuples.columns, (), len(tuples), functions)
-        return as_integers(found) if self.kind == INTEGERS else _doubles(found)
+        return self._along(evaluate(self.shift, tuples.columns, (), len(tuples), functions))
 
-    def tells(self, values: Span, shifts: Span) -> bool:
-        """Whether all places can be told: no difference overflows, and rows keep their order along the axis."""
+    def _along(self, found: pa.Array) -> tuple[Ints, Flags]:
+        if self.kind == INTEGERS:
+            return as_integers(found)
+        return _doubles(found, np.inf if self.measure == "order" else np.nan)
+
+    def tells(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
+        """Whether all places can be told: nothing overflows, and rows keep their order along the axis."""
         if self.shift is None:
             return True
+        sides = (values, shifts) if self.direction > 0 else (shifts, values)
+        if not all(s.fits(*sides, bounds) for s in self.sums):
+            return False
+        if self.measure == "order" and self.kind == DOUBLES:  # infinity stands for NaN too
+            return not any(end in values and end in shifts for end in (-np.inf, np.inf))
         if t.is_float(self.type):  # infinity from itself is NaN, which comes last, where such a row would come first
             first = -self.direction * np.inf
             return first not in values or first not in shifts
@@ -97,7 +117,7 @@ class Axis:
 
     def ranges(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """The ranges of queries along the axis, from those of the attribute; some may be empty."""
-        if self.measure == "place":
+        if self.measure != "distance":
             return low, high
         return np.where(high < 0, 1, ~high if t.is_float(self.compared) else -high), high
 
@@ -120,7 +140,7 @@ class TimeAxis:
     def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
         return _some_time(tuples.ts), np.zeros(len(tuples), np.bool_)
 
-    def tells(self, values: Span, shifts: Span) -> bool:
+    def tells(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
         return True
 
 
@@ -138,6 +158,12 @@ class Direction:
         """How places are computed."""
         kinds, directions = [a.kind for a in self.axes], [a.direction for a in self.axes]
         return Axes(np.array(kinds, np.uint8), np.array(directions, np.int64))
+
+    @property
+    def bounds(self) -> tuple[Expr, ...]:
+        """The queries' own terms of sums that must not overflow."""
+        sums = (s for a in self.axes if isinstance(a, Axis) for s in a.sums)
+        return tuple(dict.fromkeys(e for s in sums for _, e in s.bounds))
 
     def asked(self, queries: QueryRows, positions: Ints, functions: Functions) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Of the queries at some positions: those that ask for something (their numbers), their ranges along each axis,
@@ -159,27 +185,75 @@ class Direction:
 
 
 def directions(
-    condition: Condition, windows: Sequence[PendingWindow], starts: Sequence[int]
+    condition: Expr | None, windows: Sequence[PendingWindow], starts: Sequence[int]
 ) -> tuple[Direction | None, Direction | None]:
     """By input, how its tuples can be processed by groups of ranges; `starts` are the inputs' first columns.
 
     None where the condition is of another kind.
     """
-    nothing = None, None
-    if condition.others:
-        return nothing
-    for clause in condition.ranged:
-        plain = len(clause.atoms) == 1 and not clause.constants
-        if not plain or clause.atoms[0][1].op not in _COMPARED or clause.atoms[0][1].attribute.type == t.STRING:
-            return nothing
+    parts = [_part(c, starts) for c in clauses(condition)]
+    known = [p.attribute for p in parts if isinstance(p, Atom)]
+    atoms: list[Atom] = []
+    sums: dict[Expr, tuple[Sum, ...]] = {}
+    for part in parts:
+        if part is None:
+            return None, None
+        if isinstance(part, Difference):
+            attribute, part = _along(part, known)
+            known.append(attribute)
+            sums[attribute] = sums.get(attribute, ()) + part.all_sums
+            part = Atom(part.op, attribute, part.bound)  # type: ignore[arg-type]
+        atoms.append(part)
     sizes: list[Expr | None] = [None, None]
     for window in windows:
         sizes[_input(window.time, starts)] = window.size
-    return _direction(condition, sizes, starts, 0), _direction(condition, sizes, starts, 1)
+    ranged = Condition.of_atoms(atoms)
+    return _direction(ranged, sums, sizes, starts, 0), _direction(ranged, sums, sizes, starts, 1)
+
+
+def _part(clause: Clause, starts: Sequence[int]) -> Atom | Difference | None:
+    """A clause as a range of an attribute; None if it is none."""
+    expr, *others = clause
+    if others or calls_functions(expr):
+        return None
+    found = _compared(expr)
+    if found is not None and found.op in COMPARED and found.attribute.type != t.STRING:
+        axis = _axis(0, found.attribute, {found.op}, (), starts, 0)
+        alone = len(_inputs(found.attribute, starts)) == 1
+        if alone or (axis is not None and (params_of(expr) or not axis.may_overflow_alone)):
+            return found
+    return difference(expr, partial(_inputs, starts=starts))
+
+
+def _compared(expr: Expr) -> Atom | None:
+    """As `atom`; also what is compared with a constant that is the same for all queries."""
+    if not isinstance(expr, Call) or expr.function not in COMPARED:
+        return atom(expr)
+    op, (left, right) = expr.function, expr.args
+    if columns_of(right):
+        op, left, right = MIRRORED[op], right, left
+    plain = columns_of(left) and not params_of(left) and not columns_of(right)
+    return Atom(op, left, right) if plain else None  # type: ignore[arg-type]
+
+
+def _along(difference: Difference, known: Sequence[Expr]) -> tuple[Expr, Difference]:
+    """The attribute for a difference: one that is compared already, if it is the same or its negative."""
+    for attribute in known:
+        expr = unwidened(attribute)
+        if isinstance(expr, Call) and (expr.function == ORDER or not t.is_float(attribute.type)):
+            args = tuple(unwidened(a) for a in expr.args)
+            for turned in (difference, difference.mirrored()):
+                if expr.function == turned.attribute.function and args == (turned.left, turned.right):
+                    return attribute, turned
+    return difference.attribute, difference
 
 
 def _direction(
-    condition: Condition, windows: Sequence[Expr | None], starts: Sequence[int], arriving: int
+    condition: Condition,
+    sums: Mapping[Expr, tuple[Sum, ...]],
+    windows: Sequence[Expr | None],
+    starts: Sequence[int],
+    arriving: int,
 ) -> Direction | None:
     axes: list[Axis | TimeAxis] = []
     own: list[int] = []
@@ -188,7 +262,7 @@ def _direction(
             own.append(number)
             continue
         ops: set[str] = {a.op for c in condition.ranged for n, a in c.atoms if n == number}
-        axis = _axis(number, attribute, ops, starts, arriving)
+        axis = _axis(number, attribute, ops, sums.get(attribute, ()), starts, arriving)
         if axis is None:
             return None
         axes.append(axis)
@@ -198,25 +272,31 @@ def _direction(
     return Direction(condition, tuple(axes), tuple(own), moved) if axes else None
 
 
-def _axis(number: int, expr: Expr, ops: set[str], starts: Sequence[int], arriving: int) -> Axis | None:
+def _axis(
+    number: int, expr: Expr, ops: set[str], sums: tuple[Sum, ...], starts: Sequence[int], arriving: int
+) -> Axis | None:
     """The axis along which the rows lie that an attribute compares; None if it is not of that kind."""
     other = 1 - arriving
     if _inputs(expr, starts) == {other}:
         return Axis(number, "place", _moved(expr, starts, other), None, 1, expr.type, expr.type)
-    measure: Literal["place", "distance"] = "place"
+    measure: Measure = "place"
     compared = expr.type
     expr = unwidened(expr)
     if isinstance(expr, Call) and expr.function == "abs" and ops <= {"lt", "le"}:
         measure, expr = "distance", expr.args[0]
-    if not isinstance(expr, Call) or expr.function != "sub":
+    if not isinstance(expr, Call) or expr.function not in ("sub", ORDER):
         return None
     left, right = expr.args
     sides = _inputs(left, starts), _inputs(right, starts)
-    if sides not in (({0}, {1}), ({1}, {0})) or not _subtractable(left.type, right.type, expr.type):
+    if sides not in (({0}, {1}), ({1}, {0})):
+        return None
+    if expr.function == ORDER:
+        measure = "order"
+    elif not _subtractable(left.type, right.type, expr.type):
         return None
     value, shift, direction = (left, right, 1) if sides[0] == {other} else (right, left, -1)
     moved = _moved(value, starts, other), _moved(shift, starts, arriving)
-    return Axis(number, measure, *moved, direction, expr.type, compared)
+    return Axis(number, measure, *moved, direction, expr.type, compared, sums)
 
 
 def _subtractable(left: pa.DataType, right: pa.DataType, result: pa.DataType) -> bool:
@@ -239,12 +319,11 @@ def _some_time(ts: Ints) -> Ints:
     return np.clip(ts, -(1 << 61), 1 << 61)
 
 
-def _doubles(values: pa.Array) -> tuple[Ints, Flags]:
+def _doubles(values: pa.Array, for_nan: float) -> tuple[Ints, Flags]:
     """Numbers as doubles as they stand in memory, and which are NULL."""
     missing = values.is_null().to_numpy(zero_copy_only=False)
-    return np.array(
-        values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64
-    ).view(np.int64), missing
+    numbers = np.array(values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+    return np.where(np.isnan(numbers), for_nan, numbers).view(np.int64), missing
 
 
 def _input(column: int, starts: Sequence[int]) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 
 from eddyline.index.axes import DOUBLES, FIRST, INTEGERS, address
 from eddyline.index.skylines import linked
+from eddyline.operators.differences import Span
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.ranges import Axis, Span, TimeAxis, span
+from eddyline.operators.ranges import Axis, TimeAxis, span
 from eddyline.state.delta import MAX, Delta, Ints
 from eddyline.state.stem import Segment
 

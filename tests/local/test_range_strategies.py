@@ -28,6 +28,14 @@ SHAPES = {
     "band of integers": f"FROM r, {S} WHERE r.a - s.a > :lo AND r.a - s.a <= :hi AND r.x < :v",
     "band by key": f"FROM {R}, {S} WHERE r.k = s.k AND abs(r.x - s.x) <= :v AND s.a > :lo",
     "band in time": f"FROM {R}, {S} WHERE r.k = s.k AND abs(r.ts - s.ts) <= INTERVAL :w SECONDS",
+    "band by sums": f"FROM {R}, s WHERE s.a >= r.a + :lo AND s.a <= r.a + :hi AND r.x < :v",
+    "band around a number": f"FROM {R}, {S} WHERE r.k = s.k AND s.a BETWEEN r.a - :w AND r.a - 1 + :z",
+    "band around a time": f"FROM {R}, {S} WHERE r.k = s.k AND s.a > :lo "
+    "AND r.ts BETWEEN s.ts - INTERVAL :z SECONDS AND s.ts + INTERVAL :w SECONDS",
+    "alike in time": "FROM r [RANGE :w SECONDS], s WHERE r.k = s.k AND r.ts <= s.ts AND s.x BETWEEN :u AND :v",
+    "alike in numbers": f"FROM {R}, {S} WHERE s.a - r.a <= 10 AND r.a - 5 < s.a AND r.x < s.x AND r.x > :u",
+    "alike at a distance": f"FROM {R}, s WHERE abs(s.a - r.a) <= 4 AND s.x - r.x < :v AND r.x <= s.x",
+    "band by sums against a table": "FROM r [RANGE :w SECONDS], t WHERE t.a >= r.a + :lo AND r.x >= t.x",
     "window": "FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
     "WHERE r.k = s.k AND r.a >= :lo AND s.x BETWEEN :u AND :v",
     "only windows": "FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] WHERE r.k = s.k",
@@ -36,6 +44,8 @@ SHAPES = {
     "self join": f"FROM {R} AS r, {R} AS s WHERE r.k = s.k AND s.a - r.a BETWEEN :lo AND :hi",
     "sums": f"SELECT COUNT(*) AS n, SUM(s.a) AS a, AVG(r.x) AS x FROM {R}, {S} "
     "WHERE r.k = s.k AND r.a BETWEEN :lo AND :hi AND s.x > :u",
+    "sums of a band by sums": f"SELECT COUNT(*) AS n, SUM(s.a) AS a, MAX(r.x) AS x FROM {R}, {S} "
+    "WHERE s.a > r.a + :lo AND s.a <= r.a + :hi AND s.ts >= r.ts",
     "extremes": "SELECT MIN(s.a) AS a, MAX(r.a) AS b, MAX(s.x) AS x FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
     "WHERE s.x - r.x BETWEEN :u AND :v",
     "sums against a table": "SELECT SUM(t.a) AS a, COUNT(r.x) AS n FROM r, t "

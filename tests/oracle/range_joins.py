@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 OWN = ("{x}.{p} BETWEEN {lo} AND {hi}", "{x}.{p} > {lo}", "{x}.{p} <= {hi} AND {x}.{q} >= {lo}", "{x}.{p} = {hi}", "")
 OTHER = (
@@ -19,8 +20,36 @@ BANDS = (
     "abs({x}.ts - {y}.ts) <= INTERVAL {seconds} SECONDS",
     "{x}.ts - {y}.ts BETWEEN INTERVAL {seconds} SECONDS AND INTERVAL 3 SECONDS",
 )
+SUMS = (  # bands as one would write them; the first few are of numbers only
+    "{y}.{p} >= {x}.{p} + {lo} AND {y}.{p} <= {x}.{p} + {hi}",
+    "{y}.{p} BETWEEN {x}.{p} - {hi} AND {x}.{p} + {hi}",
+    "{x}.{p} + {lo} <= {y}.{p}",
+    "{y}.{p} - {lo} > {x}.{p} - ({hi} + {lo}) AND {x}.{p} + {hi} > {y}.{p}",
+    "{y}.{p} - {x}.{p} >= {lo} AND {x}.{p} + {hi} > {y}.{p} + {lo}",
+    "{y}.{p} = {x}.{p} + {hi}",
+    "{y}.{p} - {x}.{p} - {lo} >= {hi} - {y}.{p} + {y}.{p}",
+    "{y}.b > {x}.a + {lo} AND {y}.b <= {x}.a + {hi}",
+    "{y}.a - {hi} <= {x}.b",
+    "{y}.ts BETWEEN {x}.ts AND {x}.ts + INTERVAL {seconds} SECONDS",
+    "{x}.ts >= {y}.ts - INTERVAL {seconds} SECONDS AND {y}.ts > {x}.ts - INTERVAL 2 SECONDS",
+    "INTERVAL {seconds} SECONDS + {x}.ts < {y}.ts + INTERVAL 1 SECONDS",
+    "{y}.ts - {x}.ts + INTERVAL 1 SECONDS <= INTERVAL {seconds} SECONDS",
+)
+ALIKE = (  # the same for all queries
+    "{x}.{p} < {y}.{p}",
+    "{y}.{p} <= {x}.{p}",
+    "{x}.{p} >= {y}.{p} AND {x}.{p} <= {y}.{p}",
+    "{x}.a > {y}.b",
+    "{x}.c < {y}.b AND {y}.c >= {x}.c",
+    "{x}.ts <= {y}.ts",
+    "{y}.ts > {x}.ts",
+    "{x}.f <= {y}.f",
+    "NOT ({x}.c >= {y}.c OR {x}.a > {hi})",
+    "{x}.{p} <> {y}.{p}",
+)
 KEYS = ("{x}.a = {y}.a", "{x}.a = {y}.a AND {x}.n = {y}.n", "{x}.f = {y}.f", "{x}.f = {y}.f")
-KINDS = ("select", "band", "window", "mixed", "aggregate")
+KINDS = ("select", "band", "window", "mixed", "aggregate", "sum", "alike", "limits")
+INT, BIGINT = 2**31 - 1, 2**63 - 1
 AGGREGATES = (
     "COUNT(*) AS n, SUM(y.a) AS m",
     "SUM(x.b) AS n, AVG(y.c) AS m",
@@ -42,17 +71,22 @@ def range_queries(rnd: Random, kind: str) -> list[str]:
     if y == "t":
         key = KEYS[0]
         band = rnd.choice(BANDS[:3])
-    of = rnd.choice(KINDS[:-1]) if kind == "aggregate" else kind
+    total, alike = (rnd.choice(shapes[:3] if y == "t" else shapes) for shapes in (SUMS, ALIKE))
+    others = [k for k in KINDS if k not in ("aggregate", "limits")]
+    of = rnd.choice({"aggregate": others, "limits": ["sum", "sum", "alike", "band"]}.get(kind, [kind]))
     items = rnd.choice(AGGREGATES[:1] if y == "t" else AGGREGATES) if kind == "aggregate" else "x.a, y.a AS b"
     parts = {
         "select": [key, own, other],
         "band": [band, rnd.choice([own, ""])],
         "window": [key, rnd.choice([other, ""]), own],
         "mixed": [rnd.choice([key, ""]), own, other, band],
+        "sum": [rnd.choice([key, ""]), rnd.choice([own, ""]), rnd.choice([other, "", ""]), total],
+        "alike": [rnd.choice([key, ""]), rnd.choice([own, band, total]), rnd.choice([other, total, ""]), alike],
     }[of]
     windows = [rnd.choice(["", "range", "range"]) for _ in range(2)] if of != "window" else ["range", "range"]
     if y == "t":
         windows[1] = ""
+    wide = rnd.random() < 0.5
     fixed = [rnd.choice([1, 2, 5]) for _ in range(2)]
 
     def window(i: int) -> str:
@@ -66,8 +100,26 @@ def range_queries(rnd: Random, kind: str) -> list[str]:
         fraction = rnd.choice(["", "", ".5", ".25"]) if "c" in (p, q) else ""
         names = {"x": "x", "y": "y", "p": p, "q": q, "lo": f"{low}{fraction}", "hi": f"{high}{fraction}"}
         names["seconds"] = str(rnd.randint(0, 4))
+        if kind == "limits":
+            limit = rnd.choice([INT, INT, BIGINT]) if wide else INT
+            if not fraction and rnd.random() < 0.4:
+                names["hi" if rnd.random() < 0.5 else "lo"] = str(rnd.choice([-1, 1]) * (limit - rnd.randint(0, 3)))
+            if rnd.random() < 0.3:
+                names["seconds"] = str(rnd.choice([10**11, 25 * 10**10, 3 * 10**12, -(10**11)]))
         conditions = [c.format(**names) for c in parts if c]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {items} FROM {x}{window(0)} AS x, {y}{window(1)} AS y{where}"
 
     return [text() for _ in range(rnd.randint(2, 5))]
+
+
+def row_near_limits(rnd: Random, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row of a stream, some of its numbers so large that sums of them overflow."""
+    a, b, c, n, f, ts = row
+    if rnd.random() < 0.2:
+        a = rnd.choice([-1, 1]) * (INT - rnd.randint(0, 3))
+    if rnd.random() < 0.2:
+        b = rnd.choice([-1, 1]) * (rnd.choice([INT, BIGINT]) - rnd.randint(0, 3))
+    if rnd.random() < 0.2:
+        c = rnd.choice([1e300, -1e300, float("-inf"), 9.007199254740993e15])
+    return a, b, c, n, f, ts

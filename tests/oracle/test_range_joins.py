@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from eddyline.index.range_search import STRATEGIES
-from tests.oracle.range_joins import KINDS, range_queries
+from tests.oracle.range_joins import KINDS, range_queries, row_near_limits
 from tests.oracle.scenario import check, scenario
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
@@ -18,6 +18,8 @@ SCENARIOS = 300 if NIGHTLY else 8
 def play(kind: str, strategy: str, seed: int) -> None:
     rnd = Random(f"{kind}{seed}")
     s = scenario(rnd, range_queries(rnd, kind), rows=rnd.randint(4, 24))
+    if kind == "limits" and rnd.random() < 0.9:
+        s.events = [(*e[:2], row_near_limits(rnd, e[2])) if e[0] == "row" else e for e in s.events]
     s.options = f"strategy = '{strategy}'"
     try:
         check(rnd, s, cuts=1)

@@ -1,0 +1,62 @@
+"""Between what the bounds of a family's queries lie: by them a join over ranges sees that no sum can overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.families.queries import QueryRows
+from eddyline.index.axes import INTEGERS
+from eddyline.index.domains import as_integers
+from eddyline.operators.differences import Span
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.query_runs import QueryRuns
+from eddyline.operators.ranges import span
+from eddyline.plan.expressions import params_of
+from eddyline.sql.bound import Expr
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The values of one bound by query, and which there are."""
+
+    values: Ints
+    known: Flags
+    span: Span  # of all
+
+    def span_of(self, alive: Flags) -> Span:
+        """Of the queries that stand; none given means all."""
+        return self.span if not len(alive) else span(INTEGERS, self.values[self.known & alive])
+
+
+class BoundSpans:
+    def __init__(self, exprs: Sequence[Expr]) -> None:
+        """`exprs` see no columns."""
+        self.exprs = tuple(exprs)
+        self.runs = QueryRuns(self._bounds)
+
+    def __call__(self, queries: QueryRows, functions: Functions) -> dict[Expr, Span]:
+        """The least and largest value of each bound."""
+        if not self.exprs:
+            return {}
+        runs = [(r.index, r.alive(queries)) for r in self.runs(queries, functions)]
+        found = {}
+        for i, expr in enumerate(self.exprs):
+            spans = [bounds[i].span_of(alive) for bounds, alive in runs]
+            found[expr] = min((s[0] for s in spans), default=0), max((s[1] for s in spans), default=0)
+        return found
+
+    def _bounds(self, queries: QueryRows, positions: Ints, functions: Functions) -> list[Bound]:
+        found = []
+        for expr in self.exprs:  # what fails here fails where ranges are made, and is told there
+            values, missing = as_integers(
+                evaluate(expr, (), queries.params_at(params_of(expr), positions), len(positions))
+            )
+            found.append(Bound(values, ~missing, span(INTEGERS, values[~missing])))
+        return found
