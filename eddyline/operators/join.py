@@ -28,9 +28,9 @@ from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.ranged_join import Probing, RangedSide
-from eddyline.operators.ranges import directions
+from eddyline.operators.ranges import directions, inputs_of
 from eddyline.operators.stem_keys import ProbeStep, StemKey
-from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns, params_of
+from eddyline.plan.expressions import all_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
 from eddyline.state.delta import Delta, Ints, concat, micros
 from eddyline.state.stem import Stem
@@ -104,21 +104,18 @@ class Join(Operator):
         """The conditions with parameters that the tuples of an input can meet before they are joined."""
         child = self.children[i]
         # What may overflow is left to the joined rows: a tuple without a partner must not be a query's fault.
-        own = [p for p in with_params if self._inputs_of(p) == {i} and not may_overflow(p)]
+        own = [p for p in with_params if self.inputs_of(p) == {i} and not may_overflow(p)]
         if not own or any(c.attached for c in self.children) or child.takes_back or not child.reads_streams:
             return None
         moved = [move_columns(p, partial(_less, int(self.starts[i]))) for p in own]
         nothing_else, several = len(own) == len(with_params), len(self.children) > 2
         return FirstFilter(moved, self.matcher, child.types, nothing_else=nothing_else, always=several)
 
-    def input_of(self, column: int) -> int:
-        return int(np.searchsorted(self.starts, column, side="right")) - 1
-
-    def _inputs_of(self, expr: Expr) -> set[int]:
-        return {self.input_of(c) for c in columns_of(expr)}
+    def inputs_of(self, expr: Expr) -> set[int]:
+        return inputs_of(expr, self.starts)
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
-        now = [w for w in waiting if self._inputs_of(w) <= bound]
+        now = [w for w in waiting if self.inputs_of(w) <= bound]
         waiting[:] = [w for w in waiting if not any(w is x for x in now)]
         return all_of(now)
 
@@ -128,7 +125,7 @@ class Join(Operator):
         for w in waiting:
             if isinstance(w, Call) and w.function == "eq":
                 for a, b in (w.args, w.args[::-1]):
-                    of_a, of_b = self._inputs_of(a), self._inputs_of(b)
+                    of_a, of_b = self.inputs_of(a), self.inputs_of(b)
                     if of_a and of_a <= bound and of_b == {new}:
                         found.append((a, b, w))
                         break

@@ -19,7 +19,7 @@ from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import ranks
 from eddyline.operators.join import Join
 from eddyline.operators.ranged_join import Probing
-from eddyline.plan.expressions import columns_of, move_columns, params_of
+from eddyline.plan.expressions import move_columns, params_of
 from eddyline.sql.bound import Aggregate, Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat
 from eddyline.state.timeline import Floats
@@ -134,7 +134,7 @@ def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
     expr = aggregate.argument
     if expr is None or params_of(expr) or calls_functions(expr) or may_overflow(expr):
         return None
-    inputs = {join.input_of(c) for c in columns_of(expr)}
+    inputs = join.inputs_of(expr)
     if len(inputs) != 1:
         return None
     (of,) = inputs

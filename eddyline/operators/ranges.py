@@ -206,7 +206,7 @@ def directions(
         atoms.append(part)
     sizes: list[Expr | None] = [None, None]
     for window in windows:
-        sizes[_input(window.time, starts)] = window.size
+        sizes[input_of(window.time, starts)] = window.size
     ranged = Condition.of_atoms(atoms)
     return _direction(ranged, sums, sizes, starts, 0), _direction(ranged, sums, sizes, starts, 1)
 
@@ -219,10 +219,10 @@ def _part(clause: Clause, starts: Sequence[int]) -> Atom | Difference | None:
     found = _compared(expr)
     if found is not None and found.op in COMPARED and found.attribute.type != t.STRING:
         axis = _axis(0, found.attribute, {found.op}, (), starts, 0)
-        alone = len(_inputs(found.attribute, starts)) == 1
+        alone = len(inputs_of(found.attribute, starts)) == 1
         if alone or (axis is not None and (params_of(expr) or not axis.may_overflow_alone)):
             return found
-    return difference(expr, partial(_inputs, starts=starts))
+    return difference(expr, partial(inputs_of, starts=starts))
 
 
 def _compared(expr: Expr) -> Atom | None:
@@ -258,7 +258,7 @@ def _direction(
     axes: list[Axis | TimeAxis] = []
     own: list[int] = []
     for number, attribute in enumerate(condition.attributes):
-        if _inputs(attribute, starts) == {arriving}:
+        if inputs_of(attribute, starts) == {arriving}:
             own.append(number)
             continue
         ops: set[str] = {a.op for c in condition.ranged for n, a in c.atoms if n == number}
@@ -277,7 +277,7 @@ def _axis(
 ) -> Axis | None:
     """The axis along which the rows lie that an attribute compares; None if it is not of that kind."""
     other = 1 - arriving
-    if _inputs(expr, starts) == {other}:
+    if inputs_of(expr, starts) == {other}:
         return Axis(number, "place", _moved(expr, starts, other), None, 1, expr.type, expr.type)
     measure: Measure = "place"
     compared = expr.type
@@ -287,7 +287,7 @@ def _axis(
     if not isinstance(expr, Call) or expr.function not in ("sub", ORDER):
         return None
     left, right = expr.args
-    sides = _inputs(left, starts), _inputs(right, starts)
+    sides = inputs_of(left, starts), inputs_of(right, starts)
     if sides not in (({0}, {1}), ({1}, {0})):
         return None
     if expr.function == ORDER:
@@ -326,12 +326,13 @@ def _doubles(values: pa.Array, for_nan: float) -> tuple[Ints, Flags]:
     return np.where(np.isnan(numbers), for_nan, numbers).view(np.int64), missing
 
 
-def _input(column: int, starts: Sequence[int]) -> int:
+def input_of(column: int, starts: Sequence[int]) -> int:
+    """Which input a column of a join belongs to; `starts` are the inputs' first columns."""
     return int(np.searchsorted(starts, column, side="right")) - 1
 
 
-def _inputs(expr: Expr, starts: Sequence[int]) -> set[int]:
-    return {_input(c, starts) for c in columns_of(expr)}
+def inputs_of(expr: Expr, starts: Sequence[int]) -> set[int]:
+    return {input_of(c, starts) for c in columns_of(expr)}
 
 
 def _moved(expr: Expr, starts: Sequence[int], of: int) -> Expr:
