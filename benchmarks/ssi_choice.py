@@ -1,6 +1,6 @@
-"""Figures 12 to 20 and Table II of document 4: a strategy for every tuple (Dynamic) against one for all, and the best
-that could have been chosen (Optimum).
+"""Figures 12 to 20 and Table II of document 4: a strategy for every tuple against one for all, and against the best.
 
+Dynamic is what the engine chooses, Optimum what it should have chosen, known only afterwards.
 Queries are half in 40 hotspots and half scattered; keys of S are normal: tuples have from none to many partners. Every
 tuple is timed with every strategy on its own, less what a call takes; Dynamic is charged for its choice. All tuples are
 also processed as one batch. Table II is fitted anew, with intervals that hold 95 % of the fits to samples of what was

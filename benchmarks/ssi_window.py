@@ -1,5 +1,4 @@
-"""Window joins, each query with its own windows (document 4, section 3.3, which has no figure): tuples per second by
-strategy, over the number of rows that have a tuple's key, and over the number of queries.
+"""Window joins (document 4, section 3.3, which has no figure) over the number of queries, and of rows with one key.
 
 A query asks r.b = s.b, a range over r.a, one over s.c, and that neither is older than its window when the other comes.
 The further rows reach back in time, the more of them no query wants; WJ-SSI looks at skylines: rows that are younger
