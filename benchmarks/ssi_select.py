@@ -1,7 +1,7 @@
 """Figures 7 and 8 of document 4: select joins over the number of queries, of groups, and by what a tuple meets.
 
-That is how many queries accept a tuple (event selection rate), and how many partners it has (event join rate). One tuple
-at a time in a kernel's call, in batches, and one at a time through `push` and `count_affected`.
+That is how many queries accept a tuple (event selection rate), and how many partners it has (event join rate). One
+tuple at a time in a kernel's call, in batches, and one at a time through `push` and `count_affected`.
 """
 
 from __future__ import annotations
