@@ -25,7 +25,7 @@ from eddyline.index.range_search import STRATEGIES
 from eddyline.index.ranges import equal_ranges
 from eddyline.operators.range_choice import Estimates
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import PLAIN
+from eddyline.routing.join_costs import RANGES
 
 Codes8 = npt.NDArray[np.uint8]
 
@@ -175,9 +175,9 @@ def main() -> bool:
 def fitted() -> dict[str, tuple[float, float, float]]:
     """The weights of the terms of the cost formulas, and the ends of their intervals."""
     found, rng = {}, np.random.default_rng(2)
-    measured = calibration.measure(windows=False)
+    measured = calibration.measure("ranges")
     for strategy in STATIC:
-        of, names = measured[strategy], list(PLAIN.weights[strategy])
+        of, names = measured[strategy], list(RANGES[strategy])
         samples = [
             calibration.weights(names, [of[i] for i in rng.integers(0, len(of), len(of))]) for _ in range(SAMPLES)
         ]

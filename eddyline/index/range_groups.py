@@ -8,7 +8,7 @@ other: a first part of the group in the order of low ends, and one in the order 
 Structure: every number has a bit; bits are by group, then by low end, so that the first part is a run of bits, and the
 second a prefix set. What the numbers accept of the arriving tuple's own attributes are prefix sets over all bits.
 Large groups (*hotspots*, section 2.2) come first, so that the scattered rest can be treated in another way. Ranges
-along further axes are compared for what the first axis leaves.
+along further axes are prefix sets too, each over the bits of a group.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class RangeGroups:
     ends: Ints  # by bit: both ends along the first axis, side by side for who looks at single numbers
     highs: PrefixSets  # an order for each group, of ~high along the first axis
     own: PrefixSets  # two orders for each attribute of the arriving tuples: low, and ~high
-    second: PrefixSets  # along a second axis where all ranges hold 0: two orders for each group, low and ~high; or none
+    further: PrefixSets  # for each further axis two orders for each group, low and ~high
+    around_zero: bool  # whether there is one further axis, and all ranges hold its 0
 
     def __len__(self) -> int:
         return int(self.sizes.sum())
@@ -93,6 +94,7 @@ class RangeGroups:
             + self.ends.nbytes
             + self.highs.nbytes
             + self.own.nbytes
+            + self.further.nbytes
         )
 
 
@@ -115,12 +117,6 @@ def range_groups(
     bits = word_starts[:-1][group] * 64 + within
     by_high = np.lexsort((~high[0][order], group))
     lows, high_ends = (np.stack([_at_bits(a[order], bits, words, f) for a in e]) for e, f in ((low, 1), (high, 0)))
-    second = NO_SETS
-    if len(low) == 2 and (low[1] <= 0).all() and (high[1] >= 0).all():
-        by_end = [np.lexsort((e[order], group)) for e in (low[1], ~high[1])]
-        keys = np.concatenate([low[1][order][by_end[0]], ~high[1][order][by_end[1]]])
-        bits_of = np.concatenate([within[by_end[0]], within[by_end[1]]]).astype(np.int32)
-        second = prefix_sets(keys, bits_of, np.append(starts[:-1], len(order) + starts), np.tile(widths, 2))
     return RangeGroups(
         _at_bits(numbers[order].astype(np.int32), bits, words, -1),
         int(large.sum()),
@@ -132,8 +128,20 @@ def range_groups(
         np.stack([lows[0], high_ends[0]], axis=1),
         prefix_sets(~high[0][order][by_high], within[by_high].astype(np.int32), starts, widths),
         _orders([e[order] for a, b in own for e in (a, ~b)], bits, words),
-        second,
+        _by_group([e[order] for a, b in zip(low[1:], high[1:], strict=True) for e in (a, ~b)], group, within, widths),
+        len(low) == 2 and bool((low[1] <= 0).all() and (high[1] >= 0).all()),
     )
+
+
+def _by_group(ends: Sequence[Ints], group: Ints, within: Ints, widths: Ints) -> PrefixSets:
+    """For each of some ends an order for each group, over the group's own bits."""
+    if not ends:
+        return NO_SETS
+    by_end = [np.lexsort((e, group)) for e in ends]
+    keys = np.concatenate([e[o] for e, o in zip(ends, by_end, strict=True)])
+    bits = np.concatenate([within[o] for o in by_end]).astype(np.int32)
+    sizes = np.tile(np.bincount(group, minlength=len(widths)), len(ends))
+    return prefix_sets(keys, bits, np.append(0, np.cumsum(sizes)), np.tile(widths, len(ends)))
 
 
 def _at_bits(values: npt.NDArray[Any], bits: Ints, words: int, filler: int) -> npt.NDArray[Any]:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from numba import njit
 
 from eddyline.index.axes import AXES, EVER, EXP, TS, Arrivals, Axes, Doubts, Partners, place_of
-from eddyline.index.group_search import by_groups, by_skylines
+from eddyline.index.box_search import by_boxes
+from eddyline.index.group_search import by_groups
 from eddyline.index.number_search import accept, accepting_numbers, by_merging, some_row, sweep
 from eddyline.index.prefix_sets import NO_SETS
 from eddyline.index.range_groups import RangeGroups
@@ -62,7 +63,7 @@ def affected(
         shape = (blocks, tuples)
         kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
         words = room(blocks * tuples * (SET_WORDS + 8))
-    highs, own, second = groups.highs, groups.own, groups.second
+    highs, own, further = groups.highs, groups.own, groups.further
     stabbing, own_ranges = NO_SETS, _NO_RANGES
     if tuples and how.max() >= JOIN_FIRST:  # the strategies that need what is not always there
         stabbing = groups.stabbing if np.isin(how, (JOIN_FIRST, MERGE)).any() else NO_SETS
@@ -71,7 +72,8 @@ def affected(
         how, _sequence(arrivals, partners), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low,
         groups.high, groups.ends, groups.present,
         highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
-        second.keys, second.bits, second.starts, second.spacing, second.set_starts, second.sets,
+        further.keys, further.bits, further.starts, further.spacing, further.set_starts, further.sets,
+        groups.around_zero,
         own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, *own_ranges,
         stabbing.keys, stabbing.bits, stabbing.starts, stabbing.spacing, stabbing.set_starts, stabbing.sets,
         partners.addresses, partners.begin, partners.end, axes.kinds, axes.directions, arrivals.shift, arrivals.ts,
@@ -111,12 +113,13 @@ def _affected(
     high_spacing: Ints,
     high_set_starts: Ints,
     high_sets: Words,
-    second_keys: Ints,
-    second_bits: Numbers32,
-    second_starts: Ints,
-    second_spacing: Ints,
-    second_set_starts: Ints,
-    second_sets: Words,
+    further_keys: Ints,
+    further_bits: Numbers32,
+    further_starts: Ints,
+    further_spacing: Ints,
+    further_set_starts: Ints,
+    further_sets: Words,
+    around_zero: bool,
     own_keys: Ints,
     own_bits: Numbers32,
     own_starts: Ints,
@@ -155,7 +158,7 @@ def _affected(
     one = np.uint64(1)
     words = len(present)
     now, then, accepting = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words, np.uint64)
-    united = np.empty(words if len(stab_spacing) > 0 else 0, np.uint64)
+    united = np.empty(words if len(stab_spacing) + len(further_spacing) > 0 else 0, np.uint64)
     lows = highs = -1
     at = np.empty(len(addresses), np.int64)
     block_words = np.empty(64, np.uint64)
@@ -168,7 +171,7 @@ def _affected(
             continue
         strategy, ts, exp, by = how[i], own_ts[i], own_exp[i], shift[0, i]
         unchecked = words  # from this word on, numbers have not been compared with rows
-        skylines = False  # whether the second axis has been looked at
+        all_axes = len(kinds) == 1  # whether all have been looked at
         if strategy == VANILLA:
             accepting_numbers(own_low, own_high, own, i, present, now)
             unchecked = 0
@@ -196,13 +199,13 @@ def _affected(
             )  # fmt: skip
         else:
             groups = len(points) if strategy == SSI else hot if strategy == HOTSPOT else 0
-            if len(second_spacing) > 0 and groups > 0:
-                skylines = True
-                some = by_skylines(
+            if len(further_spacing) > 0 and groups > 0:
+                all_axes = True
+                some = by_boxes(
                     groups, points, word_starts, sizes, low, high_keys, high_bits, high_starts, high_spacing,
-                    high_set_starts, high_sets, second_keys, second_bits, second_starts, second_spacing,
-                    second_set_starts, second_sets, addresses, begin, end, i, kinds, directions, shift, ts, exp, then,
-                    now,
+                    high_set_starts, high_sets, further_keys, further_bits, further_starts, further_spacing,
+                    further_set_starts, further_sets, around_zero, addresses, begin, end, i, kinds, directions, shift,
+                    ts, exp, then, united, now,
                 )  # fmt: skip
             else:
                 some = by_groups(
@@ -227,7 +230,7 @@ def _affected(
                 x = own[order, i]
                 accept(own_keys, own_bits, own_starts, own_spacing, own_set_starts, own_sets, order, x, now, then)
                 now, then = then, now
-        if len(kinds) > 1 and not skylines:
+        if not all_axes:
             unchecked = 0
         for w in range(0 if len(young) > 0 else unchecked, words):
             rest = now[w] if w >= unchecked else now[w] & young[w]

@@ -23,7 +23,7 @@ from eddyline.index.kernel_cache import cache_folder, digest
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.skylines import linked
-from eddyline.routing.join_costs import Expected, JoinCosts, Shape, terms, unfitted
+from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape, terms
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -34,15 +34,13 @@ SPACE = 1 << 30
 
 
 @cache
-def join_costs(windows: bool) -> JoinCosts:
-    """Those kept in a file of this machine, fitted now if there is none; apart for queries that have windows of their
-    own."""
+def join_costs(kind: Kind) -> JoinCosts:
+    """Those kept in a file of this machine, fitted now if there is none."""
     home = cache_folder()
-    name = f"{platform.node()}-{digest()}{'-windows' if windows else ''}.json"
-    path = None if home is None else home / "join-costs" / name
+    path = None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}-{kind}.json"
     found = None if path is None else _kept(path)
     if found is None:
-        found = fit(windows)
+        found = fit(kind)
         if path is not None:
             _keep(path, found)
     return found
@@ -71,20 +69,20 @@ def _keep(path: Path, costs: JoinCosts) -> None:
 Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average tuple, and its nanoseconds
 
 
-def fit(windows: bool) -> JoinCosts:
+def fit(kind: Kind) -> JoinCosts:
     """Measures, and fits."""
-    names = {s: list(w) for s, w in unfitted(windows).weights.items()}
-    return JoinCosts({s: weights(names[s], found) for s, found in measure(windows).items()})
+    names = {s: list(w) for s, w in UNFITTED[kind].weights.items()}
+    return JoinCosts({s: weights(names[s], found) for s, found in measure(kind).items()})
 
 
-def measure(windows: bool) -> dict[str, list[Measured]]:
+def measure(kind: Kind) -> dict[str, list[Measured]]:
     """What average tuples take with each strategy, over queries and rows of several shapes."""
     measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
     for seed, (numbers, width, accepted) in enumerate(
         product((1_000, 10_000, 80_000), (0.3, 0.01, 0.0005), (0.01, 0.2))
     ):
         rng = np.random.default_rng(seed)
-        groups, own = _queries(rng, numbers, width, accepted, windows)
+        groups, own = _queries(rng, numbers, width, accepted, kind)
         for partners in (2, 40, 600):
             for strategy, found in _timed(rng, groups, own, partners).items():
                 measured[strategy].append(found)
@@ -92,14 +90,15 @@ def measure(windows: bool) -> dict[str, list[Measured]]:
 
 
 def _queries(
-    rng: np.random.Generator, numbers: int, width: float, accepted: float, windows: bool
+    rng: np.random.Generator, numbers: int, width: float, accepted: float, kind: Kind
 ) -> tuple[RangeGroups, tuple[Ints, Ints]]:
     """Numbers with ranges so wide, which accept a tuple with this share; and the ranges that say so."""
     low = rng.integers(0, SPACE, (1, numbers))
     high = low + (width * SPACE * rng.uniform(0.5, 1.5, (1, numbers))).astype(np.int64)
-    if windows:
-        window = rng.integers(0, SPACE, (1, numbers))
-        low, high = np.vstack([low, -window]), np.vstack([high, window])
+    if kind != "ranges":
+        length = rng.integers(0, SPACE, (1, numbers))
+        first = -length if kind == "windows" else rng.integers(0, SPACE, (1, numbers))
+        low, high = np.vstack([low, first]), np.vstack([high, first + length * (2 if kind == "windows" else 1)])
     own_low = rng.integers(0, SPACE, numbers)
     own = own_low, own_low + int(accepted * SPACE)
     return range_groups(np.arange(numbers), low, high, [own]), own
@@ -109,12 +108,13 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     """By strategy, what an average tuple with so many partners takes."""
     shape = Shape.of(groups)
     places, ts = np.sort(rng.integers(0, SPACE, partners)), rng.integers(0, SPACE, partners)
-    segment = np.stack([ts, ts + SPACE, np.zeros(partners, np.int64), places, *([ts] if shape.windows else [])])
-    segment = linked(segment) if shape.windows else segment
+    columns = [ts, ts + SPACE, np.zeros(partners, np.int64), places]
+    segment = np.stack(columns if shape.kind == "ranges" else [*columns, ts])
+    segment = linked(segment) if shape.kind == "windows" else segment
     attribute = rng.integers(0, SPACE, TUPLES)
     none, nobody, axes = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64), len(groups.low)
     now, shift = none + SPACE, np.zeros((axes, TUPLES), np.int64)
-    shift[1:] = SPACE
+    shift[1:] = SPACE if shape.kind == "windows" else 0
     arrivals = Arrivals(shift, now, now + SPACE, none, np.stack([attribute, ~attribute]))
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
     placed, doubts = (

@@ -2,16 +2,16 @@
 
 The formulas have the document's shape: a strategy costs so much for every group, for every number that accepts the
 tuple, for every partner, for every number at all; searches among m partners take log m. Where the document searches
-trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where windows are the
-queries' own, the bits of a group are passed over for every row on its skylines, about the logarithm of the rows that a
-range holds, and numbers whose range holds a row are compared with rows one by one by the other strategies. The weights
-of these terms are fitted to this machine (`calibration.py`), for windows apart.
+trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where there are several
+axes, the bits of a group are passed over for every row that it reaches, about twice those that a range holds; where
+these are windows, only for skylines, about the logarithm. Other strategies compare numbers with such rows one by one.
+The weights of these terms are fitted to this machine (`calibration.py`), for each of the three kinds apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,14 @@ from eddyline.index.range_groups import RangeGroups
 from eddyline.index.range_search import STRATEGIES
 
 Doubles = npt.NDArray[np.float64]
+Kind = Literal["ranges", "windows", "boxes"]
 Codes8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Shape:
     """What the costs depend on, of the queries: their number, words of bits, groups, own attributes, which part of the
-    axis a range covers on average, and whether they have windows of their own."""
+    axis a range covers on average, and the kind: ranges along one axis, windows besides, or along several."""
 
     numbers: int
     words: int
@@ -35,14 +36,14 @@ class Shape:
     hot_words: int
     attributes: int
     covered: float
-    windows: bool
+    kind: Kind
 
     @classmethod
     def of(cls, groups: RangeGroups) -> Shape:
         hot_words, attributes = int(groups.word_starts[groups.hot]), len(groups.own.widths) // 2
-        windows = len(groups.second.spacing) > 0
+        kind: Kind = "windows" if groups.around_zero else "ranges" if len(groups.low) == 1 else "boxes"
         return cls(
-            len(groups), groups.words, len(groups.points), groups.hot, hot_words, attributes, _covered(groups), windows
+            len(groups), groups.words, len(groups.points), groups.hot, hot_words, attributes, _covered(groups), kind
         )
 
 
@@ -74,15 +75,17 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
         all_of_them = shape.groups, shape.words
         groups, words = all_of_them if strategy == "ssi" else (shape.hot_groups, shape.hot_words)
         found |= {"group": float(groups), "group search": groups * search}
-        if shape.windows:
-            skyline = np.log2(held + 2.0)
-            found |= {"skyline": groups * skyline, "skyline pass": words * skyline}
+        if shape.kind != "ranges":
+            rows = np.log2(held + 2.0) if shape.kind == "windows" else 2.0 * held + 1.0
+            found |= {"row": groups * rows, "row pass": words * rows}
     if strategy == "hotspot":
         found["check"] = expected.scattered * search
     if strategy in ("select_first", "vanilla"):
         found["check"] = expected.accepting * search
-    elif shape.windows and strategy in ("join_first", "merge"):
+    elif shape.kind != "ranges" and strategy in ("join_first", "merge"):
         found["check"] = expected.accepting * (1.0 - np.exp(-held)) * search
+    if shape.kind == "boxes" and "check" in found:
+        found["check row"] = found["check"] / search * held
     if strategy in ("join_first", "merge"):
         found["partner"] = expected.partners
     if strategy == "join_first":
@@ -113,29 +116,23 @@ class JoinCosts:
         return best.astype(np.uint8), costs[best, np.arange(costs.shape[1])]
 
 
-PLAIN = JoinCosts(
-    {
-        "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
-        "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, "check": 8.0},
-        "select_first": {"tuple": 300.0, "pass": 0.4, "check": 8.0},
-        "join_first": {"tuple": 300.0, "pass": 0.4, "partner": 200.0, "partner pass": 0.6},
-        "merge": {"tuple": 300.0, "pass": 0.4, "partner": 2.0, "number": 4.0},
-        "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, "check": 8.0},
-    }
-)
-
-WINDOWS = JoinCosts(
-    {
-        "ssi": {**PLAIN.weights["ssi"], "skyline": 200.0, "skyline pass": 2.0},
-        "hotspot": {**PLAIN.weights["hotspot"], "skyline": 200.0, "skyline pass": 2.0, "check": 12.0},
-        "select_first": {**PLAIN.weights["select_first"], "check": 12.0},
-        "join_first": {**PLAIN.weights["join_first"], "check": 12.0},
-        "merge": {**PLAIN.weights["merge"], "check": 12.0},
-        "vanilla": {**PLAIN.weights["vanilla"], "check": 12.0},
-    }
-)
-
-
-def unfitted(windows: bool) -> JoinCosts:
-    """Weights of some machine, for who has few queries."""
-    return WINDOWS if windows else PLAIN
+RANGES = {
+    "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
+    "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, "check": 8.0},
+    "select_first": {"tuple": 300.0, "pass": 0.4, "check": 8.0},
+    "join_first": {"tuple": 300.0, "pass": 0.4, "partner": 200.0, "partner pass": 0.6},
+    "merge": {"tuple": 300.0, "pass": 0.4, "partner": 2.0, "number": 4.0},
+    "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, "check": 8.0},
+}
+_BY_ROW = {"row": 200.0, "row pass": 2.0}
+_SEVERAL_AXES = {
+    "ssi": RANGES["ssi"] | _BY_ROW,
+    "hotspot": RANGES["hotspot"] | _BY_ROW | {"check": 12.0},
+    **{s: RANGES[s] | {"check": 12.0} for s in ("select_first", "join_first", "merge", "vanilla")},
+}
+# the weights of some machine, for who has few queries; and which terms there are
+UNFITTED: dict[Kind, JoinCosts] = {
+    "ranges": JoinCosts(RANGES),
+    "windows": JoinCosts(_SEVERAL_AXES),
+    "boxes": JoinCosts({s: w | ({"check row": 3.0} if "check" in w else {}) for s, w in _SEVERAL_AXES.items()}),
+}

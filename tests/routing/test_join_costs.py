@@ -11,7 +11,9 @@ import pytest
 from eddyline.index.kernel_cache import digest
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import PLAIN, WINDOWS, Expected, JoinCosts, Shape, unfitted
+from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape
+
+PLAIN = UNFITTED["ranges"]
 
 
 @pytest.fixture
@@ -19,9 +21,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     """A fit that takes no time, in a home of its own; how often it was made."""
     made: list[int] = []
 
-    def fit(windows: bool) -> JoinCosts:
+    def fit(kind: Kind) -> JoinCosts:
         made.append(1)
-        return unfitted(windows)
+        return UNFITTED[kind]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(calibration, "fit", fit)
@@ -36,18 +38,18 @@ def kept(home: Path) -> Path:
 
 
 def test_costs_are_fitted_once_and_kept(quick: list[int], tmp_path: Path) -> None:
-    assert calibration.join_costs(False).weights == PLAIN.weights and len(quick) == 1
+    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
     assert digest() in kept(tmp_path).name and json.loads(kept(tmp_path).read_text()) == PLAIN.weights
     calibration.join_costs.cache_clear()
-    assert calibration.join_costs(False).weights == PLAIN.weights and len(quick) == 1
+    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"ssi": 1}'])
 def test_costs_in_a_damaged_file_are_fitted_anew(damaged: str, quick: list[int], tmp_path: Path) -> None:
-    calibration.join_costs(False)
+    calibration.join_costs("ranges")
     kept(tmp_path).write_text(damaged)
     calibration.join_costs.cache_clear()
-    assert calibration.join_costs(False).weights == PLAIN.weights and len(quick) == 2
+    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 2
 
 
 def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
@@ -55,25 +57,26 @@ def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert calibration.join_costs(False).weights == PLAIN.weights and len(quick) == 1
+    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
 
 
-def test_costs_of_windows_are_kept_apart(quick: list[int], tmp_path: Path) -> None:
-    assert calibration.join_costs(False) == PLAIN and calibration.join_costs(True) == WINDOWS and len(quick) == 2
+def test_costs_of_each_kind_are_kept_apart(quick: list[int]) -> None:
+    kinds: list[Kind] = ["ranges", "windows", "boxes"]
+    assert {k: calibration.join_costs(k) for k in kinds} == UNFITTED and len(quick) == 3
     calibration.join_costs.cache_clear()
-    assert calibration.join_costs(True) == WINDOWS and calibration.join_costs(False) == PLAIN and len(quick) == 2
+    assert {k: calibration.join_costs(k) for k in reversed(kinds)} == UNFITTED and len(quick) == 3
 
 
-@pytest.mark.parametrize("windows", [False, True])
-def test_fitting_gives_every_strategy_weights_that_are_not_negative(windows: bool) -> None:
-    found = calibration.fit(windows).weights
+@pytest.mark.parametrize("kind", UNFITTED)
+def test_fitting_gives_every_strategy_weights_that_are_not_negative(kind: Kind) -> None:
+    found = calibration.fit(kind).weights
     assert set(found) == set(STRATEGIES)
     assert all(w >= 0 for weights in found.values() for w in weights.values())
     assert all(sum(weights.values()) > 0 for weights in found.values())
 
 
 def test_the_cheapest_strategy_is_chosen_for_every_tuple() -> None:
-    shape = Shape(100_000, 1_600, groups=3_000, hot_groups=20, hot_words=400, attributes=1, covered=0.1, windows=False)
+    shape = Shape(100_000, 1_600, groups=3_000, hot_groups=20, hot_words=400, attributes=1, covered=0.1, kind="ranges")
     expected = Expected(
         np.array([1.0, 500.0, 500.0]), np.array([50_000.0, 10.0, 50_000.0]), np.array([5_000.0, 5.0, 40.0])
     )
