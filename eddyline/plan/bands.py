@@ -62,6 +62,12 @@ def bands(condition: Expr | None, side: Side) -> Iterator[Band]:
                 yield Band(low.left, low.right, low.bound, high.bound)
 
 
+def ranges(condition: Expr | None, side: Side) -> Iterator[tuple[Expr, Expr]]:
+    """What a condition keeps differences between: two-sided bands, then single bounds, as both ends of nothing."""
+    yield from ((b.low, b.high) for b in bands(condition, side))
+    yield from ((limit.bound, limit.bound) for part in conjuncts(condition) for limit in _limits(part, side))
+
+
 def _lets_nan_through(low: _Limit, high: _Limit) -> bool:
     sides = {i for i, e in enumerate((low.left, low.right)) if t.is_float(e.type)}
     return bool(low.passes & high.passes & sides)

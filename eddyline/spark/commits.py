@@ -107,6 +107,15 @@ class FixCells:
 
 
 @dataclass(frozen=True)
+class SplitQueries:
+    """A family is split by queries. From the query `first` on they lie between these cuts (`shares.py`)."""
+
+    family: int
+    first: int
+    cuts: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Quarantine:
     """Queries that went wrong: they keep their names and get no more changes until they are resumed."""
 
@@ -140,6 +149,7 @@ Action = (
     | DropQueries
     | ChangeTable
     | FixCells
+    | SplitQueries
     | Quarantine
     | NextFamily
     | ScriptRun
@@ -184,6 +194,8 @@ def _decode(block: bytes) -> Action:
             return LoadQueries(header["family"], header["next_id"], ids, columns[1], tuple(columns[2:]))
         case "Quarantine":
             return Quarantine(header["family"], tuple(header["ids"]), header["error"])
+        case "SplitQueries":
+            return SplitQueries(header["family"], header["first"], tuple(header["cuts"]))
         case "DropQueries":
             return DropQueries(header["family"], np.array(columns[0].to_numpy(), np.int64))
         case "ChangeTable":

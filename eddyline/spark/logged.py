@@ -15,7 +15,6 @@ import pyarrow as pa
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.local.connection import Connection
-from eddyline.plan.partitioning import partitioning
 from eddyline.spark.commits import (
     Action,
     AddQueries,
@@ -31,10 +30,12 @@ from eddyline.spark.commits import (
     Quarantine,
     RemoveFamily,
     ScriptRun,
+    SplitQueries,
     Undefine,
 )
 from eddyline.spark.replica import function_of
-from eddyline.spark.routes import cell_width
+from eddyline.spark.seen import read_seen, seen_file
+from eddyline.spark.splitting import Split, next_splits
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 
@@ -53,7 +54,7 @@ class Logged(Connection):
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
         self.dropped_from_script: set[str] = set()  # those of them that the script no longer has
-        self.widths: dict[int, float] = {}  # of cells, by family
+        self.splits: dict[int, list[Split]] = {}  # by family: what was fixed of how it is split
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
         self._functions: dict[str, DefineFunction] = {}
         self._journal: list[Action] = []
@@ -95,15 +96,15 @@ class Logged(Connection):
         first = self._added.pop(family.number, None)
         if first is None:
             return
-        split = partitioning(family.plan, family.emit)
-        if split.kind == "by range" and family.number not in self.widths:
-            width = self.widths[family.number] = cell_width(family, split, self.functions)
-            self._journal.append(FixCells(family.number, width))
+        made = self.splits.setdefault(family.number, [])
+        new = next_splits(family, first, made, self.functions, lambda: read_seen(seen_file(self.log.path.parent)))
+        made += new
+        self._journal += new
         rows = family.queries.rows()
         place = int(rows.positions(np.array([first]))[0])
-        new = np.arange(place, len(rows))
-        params = tuple(rows.all_params_at(new))
-        self._journal.append(AddQueries(family.number, rows.names_at(new), params))
+        places = np.arange(place, len(rows))
+        params = tuple(rows.all_params_at(places))
+        self._journal.append(AddQueries(family.number, rows.names_at(places), params))
 
     def _summarise(self) -> None:
         """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
@@ -126,8 +127,7 @@ class Logged(Connection):
             yield Define(view.sql)
         for family in self.registry:
             yield NewFamily(family.number, family.name, family.kind, family.sql)
-            if family.number in self.widths:
-                yield FixCells(family.number, self.widths[family.number])
+            yield from self.splits.get(family.number, ())
             rows = family.queries.rows()
             live = rows.live()
             params = tuple(rows.all_params_at(live))
@@ -184,10 +184,10 @@ class Logged(Connection):
                 self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
             case RemoveFamily():
                 self.registry.remove(self.registry.number(action.number))
-                self.widths.pop(action.number, None)
+                self.splits.pop(action.number, None)
                 self.quarantined.pop(action.number, None)
-            case FixCells():
-                self.widths[action.family] = action.width
+            case FixCells() | SplitQueries():
+                self.splits.setdefault(action.family, []).append(action)
             case NextFamily():
                 self.registry.next_number = action.number
             case ScriptRun():
