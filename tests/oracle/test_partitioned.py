@@ -21,7 +21,7 @@ from tests.oracle.splitting import SplitFamily, Trial
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 TIMES = 30 if NIGHTLY else 1
-# By class of query: how many scenarios, and the ways of splitting that must change an answer in some, besides by queries.
+# By class of query: how many scenarios, and the ways of splitting that some of them must try, besides that by queries.
 CLASSES: dict[str, tuple[int, set[str]]] = {
     "filter": (20, {"stateless", "anywhere"}),
     "join": (20, {"by key", "one place"}),
