@@ -6,8 +6,8 @@ ranges to look at, and each bucket has some queries of where most rows match. Wh
 cuts fall on it, and its queries are spread over the cells that meet there. A query without a middle, and any that came
 before there were cuts, goes by its number.
 
-Measured with 100,000 band joins over 4 buckets, seconds of the busiest and of all: by number 8.8 and 33, one stretch a
-bucket 13.8 and 30, four stretches 7.2 and 27.
+Measured with 100,000 band joins, bands a 200th of the values' range, 4 buckets, seconds of the busiest and of all: by
+number 8.8 and 33, one stretch a bucket 13.8 and 30, four stretches 7.2 and 27. With wide bands it makes no difference.
 
 Cuts are in the commit log and count from some query on, so that whoever reads it finds each query where it always was.
 """
@@ -45,7 +45,8 @@ def bucket_of_query(
         if len(cuts):
             low, high = (np.searchsorted(cuts, middles[mine], side=s) for s in ("left", "right"))
             cells = low + ids[mine] % (high - low + 1)
-            found[mine] = cells * STRETCHES * buckets // (len(cuts) + 1) % buckets
+            stretches = min(STRETCHES * buckets, len(cuts) + 1)
+            found[mine] = cells * stretches // (len(cuts) + 1) % buckets
     return found
 
 

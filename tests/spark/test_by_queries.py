@@ -13,6 +13,7 @@ import pytest
 
 from eddyline.errors import BindError
 from eddyline.families.queries import QueryRows
+from eddyline.plan.partitioning import by_queries
 from eddyline.spark import logged, shares
 from eddyline.spark.bucket import Bucket
 from eddyline.spark.commits import FixCells, SplitQueries
@@ -73,6 +74,19 @@ def test_every_query_is_in_one_bucket_which_has_its_neighbours_and_no_more_than_
     assert all(900 < len(t) == len(ids(t)) < 1100 for t in found)
     along = [b for _, b in sorted((low, b) for b, t in enumerate(found) for low in t.params[0].to_pylist())]
     assert sum(a != b for a, b in pairwise(along)) == shares.STRETCHES * BUCKETS - 1
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 100, 256, 500])
+def test_no_bucket_is_left_out(buckets: int, tmp_path: Path) -> None:
+    mirror = Mirror(settings(tmp_path).log())
+    mirror.execute(family())
+    low = np.random.default_rng(1).normal(0, 10, 20_000)
+    mirror.register("f", bands(range(20_000), low, low + 5))
+    made = [a for a in mirror.log.read(2) if isinstance(a, SplitQueries)]
+    found = mirror.registry.number(1)
+    rows = found.queries.rows()
+    home = shares.bucket_of_query(by_queries(found.plan), made, rows.ids, rows.params, buckets)
+    assert np.bincount(home, minlength=buckets).min() > 0 and len(np.bincount(home)) == buckets
 
 
 @pytest.mark.parametrize(
