@@ -18,6 +18,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("yes", "no"),  # no: nothing is kept only to tell the answer
     "on_error": ("quarantine", "null"),  # what a pipeline does with a query that overflows or whose function raises
     "strategy": ("auto", "by row", *STRATEGIES),  # how joins over ranges find the queries a tuple affects
+    "split": ("auto", "data", "queries"),  # what a pipeline's buckets share out: the rows, or the queries over all rows
     "most_changes": (),  # a number: how many changes a pipeline lets a query make in one micro-batch
 }
 MOST_CHANGES = 10_000_000
@@ -55,6 +56,11 @@ class Family:
     def strategy(self) -> str:
         """How joins over ranges find the queries that a tuple affects."""
         return self.options.get("strategy", "auto")
+
+    @property
+    def split(self) -> str:
+        """What the buckets of a pipeline share out: the data, the queries, or what suits the first queries."""
+        return self.options.get("split", "auto")
 
     @property
     def on_error(self) -> str | None:

@@ -86,6 +86,17 @@ class QueryRows:
     def ids_at(self, positions: Ints) -> Ints:
         return self.id_steps.at(positions)
 
+    def ids_from(self, first: int) -> Ints:
+        """Those that are not below some id."""
+        return self.ids_at(np.arange(int(self.positions(np.array([first]))[0]), len(self)))
+
+    def here(self, ids: Ints) -> Ints:
+        """Those of these queries that have a row here, alive or not."""
+        if not len(self):
+            return ids[:0]
+        found: Ints = ids[self.ids_at(np.minimum(self.positions(ids), len(self) - 1)) == ids]
+        return found
+
     def since_at(self, positions: Ints) -> Ints:
         return self.since_steps.at(positions)
 
@@ -173,6 +184,13 @@ class QueryTable:
         self.live += n
         return ids
 
+    def add_some(self, names: pa.Array, params: Sequence[pa.Array], ids: Ints, since: Ints, next_id: int) -> None:
+        """Adds queries that have their ids from elsewhere; of the ids below `next_id` no others will come."""
+        self._settle()
+        self._append(names, params, ids, since)
+        self.next_id = next_id
+        self.live += len(ids)
+
     def drop(self, ids: Ints) -> None:
         """Marks queries as gone. Rows stay where they are, so views and indexes made of the table stay right."""
         self._settle()
@@ -191,7 +209,7 @@ class QueryTable:
     @property
     def crowded(self) -> bool:
         """Whether most rows are of dropped queries, and worth clearing away."""
-        return worth_clearing(self.next_id - self._cleared, self.live)
+        return worth_clearing(self._size + len(self._waiting), self.live)
 
     def clear_away(self) -> None:
         """Drops the rows of dropped queries; nobody may refer to them any more."""
@@ -271,9 +289,7 @@ class QueryTable:
         saved = saved.combine_chunks()
         params = [_whole(saved.column(f"p{i}")) for i in range(len(self.params))]
         ids, since = (np.array(saved.column(n).to_numpy(), np.int64) for n in ("id", "since"))
-        self._append(_whole(saved.column("query")), params, ids, since)
-        self.next_id = next_id
-        self.live = len(ids)
+        self.add_some(_whole(saved.column("query")), params, ids, since, next_id)
         self._cleared = next_id - len(ids)
 
 

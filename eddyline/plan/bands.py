@@ -62,6 +62,11 @@ def bands(condition: Expr | None, side: Side) -> Iterator[Band]:
                 yield Band(low.left, low.right, low.bound, high.bound)
 
 
+def bounds(condition: Expr | None, side: Side) -> Iterator[Expr]:
+    """What a condition keeps differences above or below."""
+    yield from (limit.bound for part in conjuncts(condition) for limit in _limits(part, side))
+
+
 def _lets_nan_through(low: _Limit, high: _Limit) -> bool:
     sides = {i for i, e in enumerate((low.left, low.right)) if t.is_float(e.type)}
     return bool(low.passes & high.passes & sides)

@@ -10,6 +10,7 @@ are those of one place that holds everything.
     by range    one join within a band: one stream is at home in the cell of its number, another reaches for it; more
                 streams, in other branches of a union, are routed as by key
     one place   all the rest
+    by queries  of a family with parameters, whatever its plan: every bucket sees every tuple and has queries of its own
 
 It is found from the top down: an operator that must see certain rows together asks for its output to be in the bucket
 of some key, and the wish is said by the columns of its inputs until it reaches the streams. A key that is right alone
@@ -20,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
-from eddyline.plan.bands import bands
+from eddyline.plan.bands import Side, bands, bounds
 from eddyline.plan.equalities import (
     Equalities,
     bare,
@@ -53,6 +55,7 @@ from eddyline.plan.routings import (
     MOST_WAYS,
     Anywhere,
     ByKey,
+    Everywhere,
     Home,
     OnePlace,
     Reach,
@@ -64,7 +67,7 @@ from eddyline.plan.routings import (
 )
 from eddyline.sql.bound import Call, Column, Constant, Expr, Field
 
-Kind = Literal["stateless", "anywhere", "by key", "by range", "one place"]
+Kind = Literal["stateless", "anywhere", "by key", "by range", "one place", "by queries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,20 @@ def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
     if ByKey in kinds:
         return Partitioning("by key", routings)
     return Partitioning("stateless" if _is_stateless(plan) and emit != "all" else "anywhere", routings)
+
+
+def by_queries(plan: Node) -> Partitioning:
+    """How to split any plan by its queries, for they know nothing of one another."""
+    return Partitioning("by queries", tuple((s, Everywhere()) for s in sorted(_streams(plan))))
+
+
+def joins_over_ranges(node: Node) -> bool:
+    """Whether some join keeps a difference of two of its inputs above or below what a query says."""
+    if isinstance(node, Join | TableJoin):
+        for pair in combinations(_starts(node), 2):
+            if any(params_of(bound) for bound in bounds(node.condition, _side(pair))):
+                return True
+    return any(joins_over_ranges(i) for i in node.inputs)
 
 
 def _ways(node: Node, known: Equalities) -> Ways:
@@ -173,11 +190,7 @@ def _by_range(node: Join | TableJoin) -> Iterator[Way]:
         return
     (start, left), (middle, right) = _flowing(node)
 
-    def side(expr: Expr) -> set[int]:
-        spans = ((start, start + len(left.fields)), (middle, middle + len(right.fields)))
-        return {next((k for k, (a, b) in enumerate(spans) if a <= i < b), 2) for i in columns_of(expr)}
-
-    for band in bands(node.condition, side):
+    for band in bands(node.condition, _side(_flowing(node))):
         x = _number_of_stream(left, _shifted(band.left, -start))
         y = _number_of_stream(right, _shifted(band.right, -middle))
         if x is None or y is None or x[0].source.stream.lower() == y[0].source.stream.lower():
@@ -190,6 +203,16 @@ def _by_range(node: Join | TableJoin) -> Iterator[Way]:
             {a.source.stream.lower(): from_left, b.source.stream.lower(): Home(other)},
         ]
         yield from ways if b.window.kind != "unbounded" or a.window.kind == "unbounded" else ways[::-1]
+
+
+def _side(inputs: Sequence[tuple[int, Node]]) -> Side:
+    """Which of two inputs of a join an expression sees; 2 for any other."""
+    spans = [(start, start + len(i.fields)) for start, i in inputs]
+
+    def side(expr: Expr) -> set[int]:
+        return {next((k for k, (a, b) in enumerate(spans) if a <= i < b), 2) for i in columns_of(expr)}
+
+    return side
 
 
 def _number_of_stream(node: Node, value: Expr) -> tuple[Stream, Expr] | None:

@@ -52,7 +52,12 @@ class OnePlace:
     """All tuples go to one bucket, and only that bucket runs the plan."""
 
 
-Routing = Anywhere | ByKey | Home | Reach | OnePlace
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """All tuples go to all buckets: each runs the plan for queries of its own."""
+
+
+Routing = Anywhere | ByKey | Home | Reach | OnePlace | Everywhere
 Way = dict[str, Routing]  # by stream, in lower case
 Ways = list[Way]  # the first is the best; none if there is no way but one place
 

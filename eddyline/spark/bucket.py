@@ -33,6 +33,7 @@ from eddyline.spark.commits import (
     NewFamily,
     Quarantine,
     RemoveFamily,
+    SplitQueries,
     Undefine,
 )
 from eddyline.spark.guard import Bad, watched
@@ -72,7 +73,10 @@ class Bucket:
         self.number = number
         self.settings = settings
         self.replica = Replica(
-            settings.log(), settings.clock_policy, lambda f, p: lives_in(f, p, number, settings.buckets)
+            settings.log(),
+            settings.clock_policy,
+            lambda f, p: lives_in(f, p, number, settings.buckets),
+            (number, settings.buckets),
         )
         self.running: dict[int, RunningFamily] = {}
         self.clocks: dict[str, StreamClock] = {}
@@ -216,22 +220,28 @@ class Bucket:
                 del self.tables[action.name.lower()]
             case NewFamily() if self.replica.keeps(action.number):
                 self._start(action.number)
+            case SplitQueries() if action.family not in (*self.running, *self.broken):
+                self._start(action.family)  # until now it lived elsewhere
             case RemoveFamily():
                 by_number: tuple[dict[int, Any], ...] = (self.running, self.since, self.broken)
                 for numbered in by_number:
                     numbered.pop(action.number, None)
             case AddQueries() | LoadQueries() if self.replica.keeps(action.family):
+                queries = self.replica.families[action.family].queries
+                ids = queries.rows().ids_from(
+                    queries.next_id - len(action.names) if isinstance(action, AddQueries) else 0
+                )
+                if not len(ids):
+                    return []
                 if self.broken.pop(action.family, None) is not None:
                     self._start(action.family)
-                rows = self.replica.families[action.family].queries.rows()
-                ids = rows.ids_at(np.arange(len(rows) - len(action.names), len(rows)))
                 if action.family in self.broken:  # it cannot even start
                     self.bad.append(Bad(action.family, ids, self.broken[action.family]))
                     return []
                 return self._add(self.running[action.family], ids, since)
             case DropQueries() | Quarantine() if action.family in self.running:
                 running = self.running[action.family]
-                running.forget(int(i) for i in action.ids)
+                running.forget(running.family.queries.rows().here(np.array(action.ids, np.int64)).tolist())
                 if running.family.queries.crowded:
                     running.let_go()
                     running.family.queries.clear_away()
@@ -262,7 +272,7 @@ class Bucket:
     def _add(self, running: RunningFamily, ids: Ints, since: int) -> list[Part]:
         queries = running.family.queries
         runs = self.since[running.family.number]
-        if len(ids) and (not runs or runs[-1][1] != since):
+        if not runs or runs[-1][1] != since:
             runs.append((int(ids[0]), since))
         if not running.shows_itself:
             return []

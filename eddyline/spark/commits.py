@@ -107,6 +107,14 @@ class FixCells:
 
 
 @dataclass(frozen=True)
+class SplitQueries:
+    """A family is split by queries: every bucket answers for those whose id, divided by the number of buckets, leaves
+    the bucket's own."""
+
+    family: int
+
+
+@dataclass(frozen=True)
 class Quarantine:
     """Queries that went wrong: they keep their names and get no more changes until they are resumed."""
 
@@ -140,12 +148,14 @@ Action = (
     | DropQueries
     | ChangeTable
     | FixCells
+    | SplitQueries
     | Quarantine
     | NextFamily
     | ScriptRun
 )
 _PLAIN = {
-    c.__name__: c for c in (Define, Undefine, NewFamily, RemoveFamily, FixCells, Quarantine, NextFamily, ScriptRun)
+    c.__name__: c
+    for c in (Define, Undefine, NewFamily, RemoveFamily, FixCells, SplitQueries, Quarantine, NextFamily, ScriptRun)
 }
 
 

@@ -23,6 +23,7 @@ from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.places import FILES, claim, place_of, require_own_path
+from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.declared import declared
@@ -43,6 +44,7 @@ class Delivery:
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
+        self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
         self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
         self._claimed: set[str] = set()  # by their texts, the sinks whose folders are known to be ours
         self._again = True  # whether the next batch may have been tried before
@@ -98,6 +100,7 @@ class Delivery:
         for text, sink in sinks.items():
             self._deliver(sink, [s for s in staged if s.declared == text], batch)
         self._write_clocks(batch, reports[0]["clocks"])
+        self.seen.take(packed, seen_file(self.settings.own))
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
             self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)

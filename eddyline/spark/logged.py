@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ import pyarrow as pa
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.local.connection import Connection
-from eddyline.plan.partitioning import partitioning
 from eddyline.spark.commits import (
     Action,
     AddQueries,
@@ -31,10 +31,12 @@ from eddyline.spark.commits import (
     Quarantine,
     RemoveFamily,
     ScriptRun,
+    SplitQueries,
     Undefine,
 )
 from eddyline.spark.replica import function_of
-from eddyline.spark.routes import cell_width
+from eddyline.spark.seen import read_seen, seen_file
+from eddyline.spark.splitting import Split, decide
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 
@@ -53,7 +55,7 @@ class Logged(Connection):
         self.version = 0
         self.done: set[str] = set()  # digests of the script's statements that were carried out
         self.dropped_from_script: set[str] = set()  # those of them that the script no longer has
-        self.widths: dict[int, float] = {}  # of cells, by family
+        self.splits: dict[int, Split] = {}  # by family: how it is split, where its plan leaves something open
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
         self._functions: dict[str, DefineFunction] = {}
         self._journal: list[Action] = []
@@ -95,15 +97,17 @@ class Logged(Connection):
         first = self._added.pop(family.number, None)
         if first is None:
             return
-        split = partitioning(family.plan, family.emit)
-        if split.kind == "by range" and family.number not in self.widths:
-            width = self.widths[family.number] = cell_width(family, split, self.functions)
-            self._journal.append(FixCells(family.number, width))
+        if family.number not in self.splits:
+            seen = partial(read_seen, seen_file(self.log.path.parent))
+            decided = decide(family, self.functions, seen, is_new=first == 0)
+            if decided is not None:
+                self.splits[family.number] = decided
+                self._journal.append(decided)
         rows = family.queries.rows()
         place = int(rows.positions(np.array([first]))[0])
-        new = np.arange(place, len(rows))
-        params = tuple(rows.all_params_at(new))
-        self._journal.append(AddQueries(family.number, rows.names_at(new), params))
+        places = np.arange(place, len(rows))
+        params = tuple(rows.all_params_at(places))
+        self._journal.append(AddQueries(family.number, rows.names_at(places), params))
 
     def _summarise(self) -> None:
         """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
@@ -126,8 +130,8 @@ class Logged(Connection):
             yield Define(view.sql)
         for family in self.registry:
             yield NewFamily(family.number, family.name, family.kind, family.sql)
-            if family.number in self.widths:
-                yield FixCells(family.number, self.widths[family.number])
+            if family.number in self.splits:
+                yield self.splits[family.number]
             rows = family.queries.rows()
             live = rows.live()
             params = tuple(rows.all_params_at(live))
@@ -184,10 +188,10 @@ class Logged(Connection):
                 self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
             case RemoveFamily():
                 self.registry.remove(self.registry.number(action.number))
-                self.widths.pop(action.number, None)
+                self.splits.pop(action.number, None)
                 self.quarantined.pop(action.number, None)
-            case FixCells():
-                self.widths[action.family] = action.width
+            case FixCells() | SplitQueries():
+                self.splits[action.family] = action
             case NextFamily():
                 self.registry.next_number = action.number
             case ScriptRun():

@@ -35,6 +35,7 @@ from eddyline.spark.commits import (
 from eddyline.spark.logged import Logged
 from eddyline.spark.places import require_own_path, require_usable_path
 from eddyline.spark.settings import has_begun
+from eddyline.spark.splitting import split_of
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.cursor import words
 from eddyline.sql.parser import parse
@@ -131,7 +132,12 @@ class Mirror(Logged):
     def explain(self, name: str, analyze: bool = False) -> str:
         if analyze:
             raise CatalogError("EXPLAIN ANALYZE needs the engine's figures.", hint="`eddyline run` shows them live.")
-        return super().explain(name)
+        with self.guard:
+            told = super().explain(name)
+            family = self.registry.find(name) or self.query(name)[0]
+            self._write_added(family)  # which may decide it
+            split = split_of(family, self.splits.get(family.number))
+            return f"{told}\nsplit over buckets: {split.kind}"
 
     # what statements do here
 
@@ -190,7 +196,7 @@ class Mirror(Logged):
         self._write_added(family)
         self.registry.remove(family)
         self.templates.forget(family.number)
-        self.widths.pop(family.number, None)
+        self.splits.pop(family.number, None)
         self.quarantined.pop(family.number, None)
         self._journal.append(RemoveFamily(family.number))
 
@@ -207,9 +213,8 @@ class Mirror(Logged):
             if found is None:
                 return
             rows = found.queries.rows()
-            wanted = np.array(sorted(set(ids) if len(rows) else ()), np.int64)
-            place = np.minimum(rows.positions(wanted), len(rows) - 1)
-            there = wanted[(rows.ids_at(place) == wanted) & rows.alive[place]]
+            there = rows.here(np.array(sorted(set(ids)), np.int64))
+            there = there[rows.alive[rows.positions(there)]]
             new = [int(i) for i in there if int(i) not in self.quarantined.get(family, {})]
             if new:
                 self.quarantined.setdefault(family, {}).update(dict.fromkeys(new, error))

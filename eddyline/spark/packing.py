@@ -27,11 +27,12 @@ from eddyline.local.running import RunningFamily, arrived
 from eddyline.operators.pool import Pool
 from eddyline.spark import blocks
 from eddyline.spark.checking import Checked, checked, first_problem
-from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily
+from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily, SplitQueries
 from eddyline.spark.guard import watched
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
+from eddyline.spark.seen import Spans, joined, spans
 from eddyline.spark.settings import Moment, Settings
 from eddyline.sql.catalog import Stream, Table
 from eddyline.sql.columns import as_type
@@ -55,12 +56,13 @@ class Partition:
     late: int = 0
     bad: int = 0
     first_bad: str = ""
+    spans: Spans = field(default_factory=dict)  # of its numbers
     matches: dict[int, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
-        names = ("relation", "rows", "late", "bad", "first_bad", "matches", "failures", "seconds")
+        names = ("relation", "rows", "late", "bad", "first_bad", "spans", "matches", "failures", "seconds")
         return {n: getattr(self, n) for n in names} | {"staged": self.stager.report()}
 
 
@@ -92,6 +94,7 @@ class Packer:
         columns, ts, numbers = self._without_late(stream, columns, numbers, partition)
         if self.settings.clock_policy == "max":
             self._set_behind_apart(stream, columns, ts, numbers, partition)
+        partition.spans = joined(partition.spans, spans(stream.fields, columns))
         delta = arrived(columns, ts, partition.count)
         readers = [r for r in self.running.values() if key in r.streams]
         # what fails must be blamed on one family, so families that can fail are asked one by one
@@ -137,6 +140,8 @@ class Packer:
                     self.running[action.number] = RunningFamily(family, functions, policy, "not kept")
                 case RemoveFamily():
                     self.running.pop(action.number, None)
+                case SplitQueries():
+                    self.running.pop(action.family, None)
                 case DropQueries() | Quarantine() if action.family in self.running:
                     queries = self.replica.families[action.family].queries
                     if queries.crowded:

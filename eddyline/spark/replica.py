@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.families.family import Family, check_options
 from eddyline.families.queries import QueryTable
 from eddyline.operators.evaluate import Functions
-from eddyline.plan.partitioning import Partitioning, partitioning
+from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.spark.commits import (
     Action,
     AddQueries,
@@ -34,6 +33,7 @@ from eddyline.spark.commits import (
     Quarantine,
     RemoveFamily,
     ScriptRun,
+    SplitQueries,
     Undefine,
 )
 from eddyline.sql.catalog import Catalog, Function
@@ -46,9 +46,14 @@ Since = Callable[[int, Ints], Ints]
 
 class Replica:
     def __init__(
-        self, log: CommitLog, clock_policy: Literal["min", "max"], keeps: Callable[[Family, Partitioning], bool]
+        self,
+        log: CommitLog,
+        clock_policy: Literal["min", "max"],
+        keeps: Callable[[Family, Partitioning], bool],
+        place: tuple[int, int] = (0, 1),
     ) -> None:
-        """`keeps` says for which families the query table is kept."""
+        """`keeps` says for which families the query table is kept; of those that are split by queries, the part that
+        falls to a bucket: `place` is its number, and how many there are."""
         self.log = log
         self.clock_policy = clock_policy
         self.version = 0
@@ -59,6 +64,7 @@ class Replica:
         self.live: dict[int, int] = {}  # how many queries each family has
         self.width: dict[int, float] = {}  # of cells, for families split by range
         self._keeps = keeps
+        self._place = place
         self._out: dict[int, set[int]] = {}  # by family: the queries in quarantine
 
     def move_to(self, version: int, since: Since) -> Iterator[Action]:
@@ -108,6 +114,8 @@ class Replica:
                     store.pop(action.number, None)
             case FixCells():
                 self.width[action.family] = action.width
+            case SplitQueries():
+                self.partitioning[action.family] = by_queries(self.families[action.family].plan)
             case AddQueries() | LoadQueries() | DropQueries() | Quarantine():
                 self._queries(action, self.families[action.family].queries, since)
             case ChangeTable() | ScriptRun() | NextFamily():
@@ -126,17 +134,10 @@ class Replica:
         kept = self.keeps(action.family)
         out = self._out.setdefault(action.family, set())
         match action:
-            case AddQueries():
+            case AddQueries() | LoadQueries():
                 self.live[action.family] += len(action.names)
                 if kept:
-                    ids = np.arange(queries.next_id, queries.next_id + len(action.names))
-                    queries.add(action.names, action.params, since(action.family, ids))
-            case LoadQueries():
-                self.live[action.family] += len(action.names)
-                if kept:
-                    columns = {"query": action.names, "id": action.ids, "since": since(action.family, action.ids)}
-                    columns |= {f"p{i}": p for i, p in enumerate(action.params)}
-                    queries.load(pa.table(columns), action.next_id)
+                    self._add(action, queries, since)
             case DropQueries():
                 gone = action.ids[~np.isin(action.ids, list(out))] if out else action.ids
                 out.difference_update(action.ids.tolist())
@@ -146,10 +147,24 @@ class Replica:
                 out.update(action.ids)
                 self._gone(action.family, gone, kept)
 
+    def _add(self, action: AddQueries | LoadQueries, queries: QueryTable, since: Since) -> None:
+        if isinstance(action, AddQueries):
+            next_id = queries.next_id + len(action.names)
+            ids = np.arange(queries.next_id, next_id)
+        else:
+            next_id, ids = action.next_id, action.ids
+        names, params = action.names, action.params
+        if self.partitioning[action.family].kind == "by queries":
+            bucket, buckets = self._place
+            own = ids % buckets == bucket
+            ids, names, params = ids[own], names.filter(own), tuple(p.filter(own) for p in params)
+        queries.add_some(names, params, ids, since(action.family, ids), next_id)
+
     def _gone(self, family: int, ids: Ints, kept: bool) -> None:
         self.live[family] -= len(ids)
         if kept:
-            self.families[family].queries.drop(ids)
+            queries = self.families[family].queries
+            queries.drop(queries.rows().here(ids))
 
 
 def function_of(action: DefineFunction) -> Function:

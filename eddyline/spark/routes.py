@@ -16,7 +16,7 @@ from eddyline.families.family import Family
 from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.partitioning import Partitioning
-from eddyline.plan.routings import Anywhere, ByKey, Home, OnePlace, Reach, Routing
+from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, OnePlace, Reach, Routing
 from eddyline.spark import blocks
 from eddyline.spark.replica import Replica
 from eddyline.sql.bound import Expr
@@ -44,6 +44,8 @@ def route_name(family: Family, split: Partitioning, stream: str, buckets: int) -
             return "anywhere"
         case ByKey():
             return f"key {blocks.digest(repr(routing.key).encode())}"
+        case Everywhere():
+            return "everywhere"
         case OnePlace():
             return f"bucket {place_of_family(family, buckets)}"
         case Home():
@@ -86,6 +88,8 @@ class Routes:
         table = pa.table([*rows.columns, rows.last], names=[*(f"c{i}" for i in range(len(rows.columns))), "#"])
         for name, r in self._of.get(key, {}).items():
             header = {"kind": "rows", "stream": key, "route": name}
+            if r.routing == Everywhere():
+                yield from ((b, block) for block in blocks.encode_parts(header, table) for b in range(self.buckets))
             for bucket, part in self._parts(r, rows, table, partition):
                 for block in blocks.encode_parts(header, part):
                     yield bucket, block
@@ -123,11 +127,16 @@ def cell_width(family: Family, split: Partitioning, functions: Functions) -> flo
 
 def bounds(family: Family, routing: Reach, functions: Functions) -> tuple[float, float] | None:
     """The least lower and the greatest upper bound among the live queries; None if no query has both."""
+    return widest(*band_ends(family, routing, functions))
+
+
+def band_ends(family: Family, routing: Reach, functions: Functions) -> tuple[pa.Array, pa.Array]:
+    """The lower and the upper bound of every live query."""
     queries = family.queries.rows()
     live = queries.live()
     params = queries.all_params_at(live)
     low, high = (evaluate(e, (), params, len(live), functions) for e in (routing.low, routing.high))
-    return widest(low, high)
+    return low, high
 
 
 def _values(expr: Expr, rows: Delta) -> pa.Array:

@@ -1,8 +1,9 @@
-"""A family in one place and, beside it, the same family split over buckets: after every step both must say the same.
+"""A family in one place and, beside it, the same family split over buckets: after every step all must say the same.
 
 `SplitFamily` stands in for `RunningFamily` inside a connection, so that the scenarios of the oracle drive both. Tuples
 go where the routing says, tables to all buckets, and every bucket takes every step with the same clock. Where tuples
-may go anywhere they go somewhere at random; buckets of a stateless plan forget everything after every step.
+may go anywhere they go somewhere at random; buckets of a stateless plan forget everything after every step. A family
+with parameters is split in two ways: by data, as its plan allows, and by queries.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from eddyline.families.queries import QueryRows
 from eddyline.index.buckets import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.local.running import RunningFamily
 from eddyline.operators.evaluate import Functions, evaluate
-from eddyline.plan.partitioning import partitioning
-from eddyline.plan.routings import Anywhere, ByKey, Home, Reach
+from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
+from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
 from eddyline.reference import canonical, normalise
 from eddyline.state.delta import MAX, Delta, Ints, query_of
 
@@ -42,13 +43,16 @@ class SplitFamily(RunningFamily):
 
     def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"], threads: int) -> None:
         super().__init__(family, functions, clock_policy, threads=threads)
-        self.how = partitioning(family.plan, family.emit)
-        assert self.how == partitioning(family.plan, family.emit)
-        assert {s for s, _ in self.how.routings} == self.streams
+        self.ways = [
+            partitioning(family.plan, family.emit),
+            *([by_queries(family.plan)] if family.bound.params else []),
+        ]
+        assert self.ways[0] == partitioning(family.plan, family.emit)
+        assert all({s for s, _ in how.routings} == self.streams for how in self.ways)
         self.of_a_part = family, functions, clock_policy
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
-        self.parts = [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)]
+        self.parts = {how: [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)] for how in self.ways}
 
     def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: Any = None) -> Delta:
         return self.run("arrivals", clock, queries, streams)
@@ -63,36 +67,44 @@ class SplitFamily(RunningFamily):
     ) -> Delta:
         before = self.clock
         whole = super().run(kind, clock, queries, streams, tables)
-        self.trial.kinds[self.how.kind] += len(whole) > 0
-        if self.how.kind == "one place":
-            return whole
-        if not self.how.keeps_state:
-            self.parts = [RunningFamily(*self.of_a_part) for _ in self.parts]
-        routed = {s: self._split(s, d, queries) for s, d in (streams or {}).items()}
-        found = []
-        for i, part in enumerate(self.parts):
-            part.clock = before
-            found.append(part.run(kind, clock, queries, {s: d[i] for s, d in routed.items()}, tables))
-        said = [c for delta in found for c in changes(delta)]
-        assert fold(said) == fold(changes(whole)), f"{self.how}\n{self.family.sql}\n{said}\n{changes(whole)}"
-        assert ends(said) == ends(changes(whole)), f"{self.how}\n{self.family.sql}"
+        for how in self.ways:
+            self.trial.kinds[how.kind] += len(whole) > 0
+            if how.kind == "one place":
+                continue
+            if not how.keeps_state:
+                self.parts[how] = [RunningFamily(*self.of_a_part) for _ in self.parts[how]]
+            routed = {s: self._split(how, s, d, queries) for s, d in (streams or {}).items()}
+            found = []
+            for i, part in enumerate(self.parts[how]):
+                part.clock = before
+                mine = self._own(queries, i) if how.kind == "by queries" else queries
+                found.append(part.run(kind, clock, mine, {s: d[i] for s, d in routed.items()}, tables))
+            said = [c for delta in found for c in changes(delta)]
+            assert fold(said) == fold(changes(whole)), f"{how}\n{self.family.sql}\n{said}\n{changes(whole)}"
+            assert ends(said) == ends(changes(whole)), f"{how}\n{self.family.sql}"
         return whole
 
-    def _split(self, stream: str, delta: Delta, queries: QueryRows) -> list[Delta]:
-        """The tuples of each bucket."""
-        row, bucket = self._places_of(stream, delta, queries)
-        return [delta.take(row[bucket == i]).spread() for i in range(len(self.parts))]
+    def _own(self, queries: QueryRows, bucket: int) -> QueryRows:
+        ids = queries.ids_at(queries.live())
+        return queries.only(ids[ids % self.trial.buckets == bucket])
 
-    def _places_of(self, stream: str, delta: Delta, queries: QueryRows) -> tuple[Ints, Any]:
-        n, places = len(delta), len(self.parts)
+    def _split(self, how: Partitioning, stream: str, delta: Delta, queries: QueryRows) -> list[Delta]:
+        """The tuples of each bucket."""
+        row, bucket = self._places_of(how, stream, delta, queries)
+        return [delta.take(row[bucket == i]).spread() for i in range(len(self.parts[how]))]
+
+    def _places_of(self, how: Partitioning, stream: str, delta: Delta, queries: QueryRows) -> tuple[Ints, Any]:
+        n, places = len(delta), len(self.parts[how])
         rows = np.arange(n)
 
         def value(expr: Any) -> Any:
             return evaluate(expr, delta.columns, (), n, self.functions)
 
-        match self.how.routing(stream):
+        match how.routing(stream):
             case Anywhere():
                 return rows, np.array([self.rnd.randrange(places) for _ in range(n)], np.int32)
+            case Everywhere():
+                return np.tile(rows, places), np.repeat(np.arange(places), n)
             case ByKey(key):
                 return rows, bucket_of([value(e) for e in key], places)
             case Home(number):
@@ -108,7 +120,7 @@ class SplitFamily(RunningFamily):
         raise AssertionError(f"{stream} is not split")
 
     def let_go(self) -> None:
-        for part in self.parts:
+        for part in (p for parts in self.parts.values() for p in parts):
             part._forgotten = list(self._forgotten)
             part.let_go()
         super().let_go()

@@ -21,7 +21,7 @@ from tests.oracle.splitting import SplitFamily, Trial
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 TIMES = 30 if NIGHTLY else 1
-# By class of query: how many scenarios, and the ways of splitting that must change an answer in some of them.
+# By class of query: how many scenarios, and the ways of splitting that some of them must try, besides that by queries.
 CLASSES: dict[str, tuple[int, set[str]]] = {
     "filter": (20, {"stateless", "anywhere"}),
     "join": (20, {"by key", "one place"}),
@@ -97,5 +97,5 @@ def test_buckets_together_say_what_one_place_says(kind: str, trial: Trial) -> No
     for seed in range(scenarios * TIMES):
         play(kind, seed, trial)
     print(f"{kind}: {dict(trial.kinds)}, {trial.copies} copies")
-    assert expected <= {k for k, steps in trial.kinds.items() if steps}
+    assert expected | {"by queries"} <= {k for k, steps in trial.kinds.items() if steps}
     assert trial.copies > 0 or "by range" not in expected

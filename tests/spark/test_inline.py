@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eddyline.families.family import Family
 from eddyline.spark import keeping, logged
 from tests.spark.inline import InlineHost
 from tests.sql.suite import check, check_late, load, worlds
@@ -20,12 +21,13 @@ def sometimes(seed: int) -> Callable[[], bool]:
     return lambda: rng.random() < 0.4
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize(("buckets", "split"), [(1, "auto"), (3, "auto"), (3, "queries")])
 @pytest.mark.parametrize("folder", WORLDS, ids=lambda folder: folder.name)
 def test_all_cases_give_what_their_files_expect_whatever_is_lost(
-    folder: Path, buckets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, buckets: int, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snapshots of state and of the catalog are made at almost every step."""
+    monkeypatch.setattr(Family, "split", split)
     monkeypatch.setattr(keeping, "SMALLEST_LOG", 1)
     monkeypatch.setattr(keeping, "LONGEST_LOG", 2)
     monkeypatch.setattr(logged, "COMMITS", 3)

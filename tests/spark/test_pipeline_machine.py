@@ -26,7 +26,8 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from eddyline.spark import delivery, keeping, logged
+from eddyline.families.family import Family
+from eddyline.spark import delivery, keeping, logged, splitting
 from tests.oracle import queries
 from tests.spark.hosts import Host, OnBare, OnSpark
 from tests.spark.inputs import KINDS, WIDE, Batch, World
@@ -194,10 +195,13 @@ def test_lives_on_spark_equal_the_reference(spark: SparkSession, tmp_path_factor
     assert account["broken off"] and account["late"] and account["rows"]
 
 
+@pytest.mark.parametrize("split", ["data", "auto", "queries"])
 def test_lives_without_spark_equal_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    split: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Here snapshots of state and catalog are made all the time, and a run is broken off between any two parts."""
+    monkeypatch.setattr(Family, "split", split)
+    monkeypatch.setattr(splitting, "MANY", 2)
     monkeypatch.setattr(keeping, "LONGEST_LOG", 3)
     monkeypatch.setattr(logged, "COMMITS", 4)
     monkeypatch.setattr(delivery, "TRIM_EVERY", 2)

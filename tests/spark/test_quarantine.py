@@ -17,7 +17,7 @@ SCRIPT = """
 CREATE STREAM t (k INT, v BIGINT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path '{in}/t');
 CREATE CONTINUOUS QUERY fine AS SELECT k, v FROM t;
 CREATE QUERY FAMILY shifted (by BIGINT) AS SELECT k, v + :by AS w FROM t;
-CREATE QUERY FAMILY few (k INT) WITH (most_changes = '3') AS SELECT v FROM t WHERE k = :k;
+CREATE QUERY FAMILY few (k INT) WITH (most_changes = '3', split = 'queries') AS SELECT v FROM t WHERE k = :k;
 CREATE CONTINUOUS QUERY sums AS SELECT k, sum(v * v) AS s FROM t [RANGE 1 HOURS] GROUP BY k;
 """
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from eddyline.families.family import Family
 from eddyline.spark import delivery, keeping, logged
 from eddyline.spark.resident import Resident
 from tests.spark.bare import Bare, BrokenOff
@@ -34,6 +35,11 @@ def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
+@pytest.fixture(params=["auto", "queries"])
+def split(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Family, "split", request.param)
+
+
 class Twice(Bare):
     """Every micro-batch is also taken by a resident that knows nothing yet; both must answer the same, to the byte."""
 
@@ -49,6 +55,7 @@ class Twice(Bare):
         return first
 
 
+@pytest.mark.usefixtures("split")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_bucket_that_was_brought_back_answers_like_one_that_was_never_gone(seed: int, tmp_path: Path) -> None:
     world = World(Random(f"twice {seed}"))
@@ -60,6 +67,7 @@ def test_a_bucket_that_was_brought_back_answers_like_one_that_was_never_gone(see
     check(expected(world.delays, batches), tmp_path)
 
 
+@pytest.mark.usefixtures("split")
 @pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))
 def test_a_run_broken_off_anywhere_delivers_each_row_once_at_its_position(seed: int, tmp_path: Path) -> None:
     rnd = Random(f"broken off {seed}")
