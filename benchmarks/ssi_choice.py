@@ -25,11 +25,10 @@ from eddyline.index.range_search import STRATEGIES
 from eddyline.index.ranges import equal_ranges
 from eddyline.operators.range_choice import Estimates
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import RANGES
+from eddyline.routing.join_costs import MANY, RANGES
 
 Codes8 = npt.NDArray[np.uint8]
 
-STATIC = ("join_first", "select_first", "vanilla", "hotspot")
 TUPLES = 150
 REPEATS = 3
 POINTS = 40
@@ -63,32 +62,28 @@ class Outcome:
 
 def outcome(setting: Setting, wanted: Ints, own: Ints) -> Outcome:
     nothing = np.zeros(len(wanted), np.int64)
-    taken = np.array([_times(setting, s, wanted, own) for s in STATIC])
+    taken = np.array([_times(setting, s, wanted, own) for s in STRATEGIES])
     estimates = Estimates(setting.groups)
     low, high = equal_ranges(setting.keys, wanted)
     partners = Partners.of([setting.segment], low[None, :], high[None, :])
     arrivals = Arrivals(nothing[None, :], nothing, nothing, nothing, np.stack([own, ~own]))
     how, _ = estimates.choose(arrivals, partners)
     deciding = best(lambda: estimates.choose(arrivals, partners), REPEATS) / len(wanted)
-    codes = {STRATEGIES.index(s): i for i, s in enumerate(STATIC)}
-    codes |= {STRATEGIES.index("ssi"): codes[STRATEGIES.index("hotspot")]}  # the document has no SSI among its four
-    codes |= {STRATEGIES.index("merge"): codes[STRATEGIES.index("vanilla")]}
-    row = np.array([codes[int(h)] for h in how])
-    mine = taken[row, np.arange(len(row))]
-    shares = np.bincount(row, minlength=len(STATIC)) / len(row)
+    mine = taken[how, np.arange(len(how))]
+    shares = np.bincount(how, minlength=len(STRATEGIES)) / len(how)
     return Outcome(
-        dict(zip(STATIC, taken.mean(axis=1).tolist(), strict=True)),
+        dict(zip(STRATEGIES, taken.mean(axis=1).tolist(), strict=True)),
         float(mine.mean()) + deciding,
         float(taken.min(axis=0).mean()),
-        dict(zip(STATIC, shares.tolist(), strict=True)),
-        float((row == taken.argmin(axis=0)).mean()),
+        dict(zip(STRATEGIES, shares.tolist(), strict=True)),
+        float((how == taken.argmin(axis=0)).mean()),
         _together(setting, how, deciding, wanted, own),
     )
 
 
 def _together(setting: Setting, how: Codes8, deciding: float, wanted: Ints, own: Ints) -> dict[str, float]:
     nothing = np.zeros(len(wanted), np.int64)
-    ways = {s: np.full(len(how), STRATEGIES.index(s), np.uint8) for s in STATIC} | {"Dynamic": how}
+    ways = {s: np.full(len(how), code, np.uint8) for code, s in enumerate(STRATEGIES)} | {"Dynamic": how}
     rounds = [
         {s: best(lambda h=h: setting.count(wanted, nothing, own, h), 1) / len(wanted) for s, h in ways.items()}
         for _ in range(REPEATS)
@@ -140,10 +135,10 @@ def main() -> bool:
     panels = []
     for figure, found in results.items():
         x = [a for a, _ in found]
-        lines = {s: (x, [1 / o.static[s] for _, o in found]) for s in STATIC}
+        lines = {s: (x, [1 / o.static[s] for _, o in found]) for s in STRATEGIES}
         lines |= {"Dynamic": (x, [1 / o.dynamic for _, o in found]), "Optimum": (x, [1 / o.optimum for _, o in found])}
         panels.append(Panel(f"{figure}: throughput", names[figure], "tuples/s", lines, "log"))
-        chosen = {s: (x, [o.chosen[s] for _, o in found]) for s in STATIC}
+        chosen = {s: (x, [o.chosen[s] for _, o in found]) for s in STRATEGIES}
         chosen |= {"the best was chosen": (x, [o.best_chosen for _, o in found])}
         nexts = f"{int(figure) + 1}, {int(figure) + 2}"
         panels.append(Panel(f"{nexts}: what Dynamic chose", names[figure], "share", chosen, "log x"))
@@ -164,7 +159,7 @@ def main() -> bool:
                max(min(o.static.values()) / o.dynamic for o in all_found), ""),
         Figure(
             "Dynamic, times the best static strategy, in batches, at its worst",
-            min(min(o.batched[s] for s in STATIC) / o.batched["Dynamic"] for o in all_found), "", least=0.95,
+            min(min(o.batched[s] for s in STRATEGIES) / o.batched["Dynamic"] for o in all_found), "",
         ),
         *(Figure(f"Table II, {n}", w, f"ns, {low:,.3g} to {high:,.3g}") for n, (w, low, high) in fitted().items()),
     ]  # fmt: skip
@@ -175,8 +170,8 @@ def main() -> bool:
 def fitted() -> dict[str, tuple[float, float, float]]:
     """The weights of the terms of the cost formulas, and the ends of their intervals."""
     found, rng = {}, np.random.default_rng(2)
-    measured = calibration.measure("ranges")
-    for strategy in STATIC:
+    measured = calibration.measure("ranges", (MANY,))
+    for strategy in STRATEGIES:
         of, names = measured[strategy], list(RANGES[strategy])
         samples = [
             calibration.weights(names, [of[i] for i in rng.integers(0, len(of), len(of))]) for _ in range(SAMPLES)

@@ -68,11 +68,10 @@ def duckdb_rate(kind: str, queries: Queries, s: tuple[Ints, Ints], r: tuple[Ints
     con.register("r_in", pa.table({"i": np.arange(PEER_TUPLES), "a": r[0][:PEER_TUPLES], "b": r[1][:PEER_TUPLES]}))
     for name in "sqr":
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_in")
-    # the first row at or above a range's low end tells whether it holds one
-    if kind == "select":
-        text = """SELECT count(*) FROM (SELECT b, lo, hi FROM r JOIN q ON a BETWEEN a1 AND a2) p
-                  ASOF JOIN s ON p.b = s.b AND p.lo <= s.c WHERE s.c <= p.hi"""
-    else:
+    if kind == "select":  # twice as fast as by ASOF JOIN
+        text = """SELECT count(*) FROM (SELECT DISTINCT i, q FROM r JOIN s USING (b)
+                  JOIN q ON a BETWEEN a1 AND a2 AND c BETWEEN lo AND hi)"""
+    else:  # the first row at or above a range's low end tells whether it holds one
         text = """SELECT count(*) FROM (SELECT i, b + lo AS l, b + hi AS h FROM r, q) p
                   ASOF JOIN (SELECT DISTINCT b FROM s) s ON p.l <= s.b WHERE s.b <= p.h"""
     return PEER_TUPLES / best(lambda: con.execute(text).fetchall(), 1)

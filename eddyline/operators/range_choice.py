@@ -20,7 +20,7 @@ from eddyline.index.histograms import Histogram, near_optimal
 from eddyline.index.range_groups import RangeGroups
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_FITTING, join_costs
-from eddyline.routing.join_costs import UNFITTED, Expected, Shape
+from eddyline.routing.join_costs import Expected, Shape, unfitted
 from eddyline.state.delta import Ints
 
 Codes8 = npt.NDArray[np.uint8]
@@ -55,7 +55,7 @@ class Estimates:
         self.all = Acceptance(groups, bits)
         self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
         kind = self.shape.kind
-        self.costs = join_costs(kind) if len(groups) >= WORTH_FITTING else UNFITTED[kind]
+        self.costs = join_costs(kind) if len(groups) >= WORTH_FITTING else unfitted(kind)
 
     def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
         """By tuple, the cheapest strategy and its expected nanoseconds."""

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,13 +24,14 @@ from eddyline.index.kernel_cache import cache_folder, digest
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.skylines import linked
-from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape, terms
+from eddyline.routing.join_costs import FEW, MANY, UNFITTED, Expected, JoinCosts, Kind, Shape, terms
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 WORTH_FITTING = 10_000  # queries; below, every strategy is fast
-TUPLES = 16
+TUPLES, REPEATS, POINTS = 8, 3, 40
+_SIZES = {"few": (1_000, FEW), "many": (MANY,)}  # of queries that are measured
 SPACE = 1 << 30
 
 
@@ -49,9 +51,10 @@ def join_costs(kind: Kind) -> JoinCosts:
 def _kept(path: Path) -> JoinCosts | None:
     """None if there are none that can be read."""
     try:
-        weights = json.loads(path.read_text())
-        return JoinCosts({s: {t: float(weights[s][t]) for t in weights[s]} for s in STRATEGIES})
-    except (OSError, ValueError, KeyError, TypeError):
+        said = json.loads(path.read_text())
+        few, many = ({s: {t: float(w) for t, w in said[size][s].items()} for s in STRATEGIES} for size in _SIZES)
+        return JoinCosts(few, many)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -60,7 +63,7 @@ def _keep(path: Path, costs: JoinCosts) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps(costs.weights, indent=1))
+        mine.write_text(json.dumps(asdict(costs), indent=1))
         mine.replace(path)
     except OSError:
         pass
@@ -71,16 +74,17 @@ Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average t
 
 def fit(kind: Kind) -> JoinCosts:
     """Measures, and fits."""
-    names = {s: list(w) for s, w in UNFITTED[kind].weights.items()}
-    return JoinCosts({s: weights(names[s], found) for s, found in measure(kind).items()})
+    names = {s: list(w) for s, w in UNFITTED[kind].items()}
+    few, many = (
+        {s: weights(names[s], found) for s, found in measure(kind, sizes).items()} for sizes in _SIZES.values()
+    )
+    return JoinCosts(few, many)
 
 
-def measure(kind: Kind) -> dict[str, list[Measured]]:
-    """What average tuples take with each strategy, over queries and rows of several shapes."""
+def measure(kind: Kind, sizes: Sequence[int]) -> dict[str, list[Measured]]:
+    """What average tuples take with each strategy, over so many queries, and rows, of several shapes."""
     measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
-    for seed, (numbers, width, accepted) in enumerate(
-        product((1_000, 10_000, 80_000), (0.3, 0.01, 0.0005), (0.01, 0.2))
-    ):
+    for seed, (numbers, width, accepted) in enumerate(product(sizes, (0.3, 0.01, 0.0005), (0.002, 0.03))):
         rng = np.random.default_rng(seed)
         groups, own = _queries(rng, numbers, width, accepted, kind)
         for partners in (2, 40, 600):
@@ -92,8 +96,10 @@ def measure(kind: Kind) -> dict[str, list[Measured]]:
 def _queries(
     rng: np.random.Generator, numbers: int, width: float, accepted: float, kind: Kind
 ) -> tuple[RangeGroups, tuple[Ints, Ints]]:
-    """Numbers with ranges so wide, which accept a tuple with this share; and the ranges that say so."""
+    """Numbers with ranges so wide, half of them about a few points, and with ranges of their own attribute that accept
+    a tuple with this share; these too."""
     low = rng.integers(0, SPACE, (1, numbers))
+    low[:, ::2] = low[:, :POINTS].ravel()[rng.integers(0, POINTS, len(low[0, ::2]))]
     high = low + (width * SPACE * rng.uniform(0.5, 1.5, (1, numbers))).astype(np.int64)
     if kind != "ranges":
         length = rng.integers(0, SPACE, (1, numbers))
@@ -111,17 +117,17 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     columns = [ts, ts + SPACE, np.zeros(partners, np.int64), places]
     segment = np.stack(columns if shape.kind == "ranges" else [*columns, ts])
     segment = linked(segment) if shape.kind == "windows" else segment
-    attribute = rng.integers(0, SPACE, TUPLES)
     none, nobody, axes = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64), len(groups.low)
     now, shift = none + SPACE, np.zeros((axes, TUPLES), np.int64)
     shift[1:] = SPACE if shape.kind == "windows" else 0
-    arrivals = Arrivals(shift, now, now + SPACE, none, np.stack([attribute, ~attribute]))
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
     placed, doubts = (
         Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64)),
         Doubts(nobody, nobody, np.zeros(0, np.int64)),
     )
-    accepting = ((own[0][:, None] <= attribute) & (attribute <= own[1][:, None])).sum(axis=0)
+    attributes = rng.integers(0, SPACE, (REPEATS, TUPLES))  # other tuples each time: the caches know the last ones
+    arrivals = [Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])) for a in attributes]
+    accepting = ((own[0][:, None] <= attributes.ravel()) & (attributes.ravel() <= own[1][:, None])).sum(axis=0)
     scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)
     average = np.array([float(accepting.mean())])
     expected = Expected(np.array([float(partners)]), average, average * scattered)
@@ -129,9 +135,9 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     for code, strategy in enumerate(STRATEGIES):
         how = np.full(TUPLES, code, np.uint8)
         best = np.inf
-        for _ in range(3):  # the first compiles, or loads what was compiled, and makes what the strategy needs
+        for some in arrivals:  # the first compiles, or loads what was compiled, and makes what the strategy needs
             begun = time.perf_counter_ns()
-            affected(groups, placed, arrivals, where, doubts, how, listing=False)
+            affected(groups, placed, some, where, doubts, how, listing=False)
             best = min(best, time.perf_counter_ns() - begun)
         found[strategy] = (terms(strategy, shape, expected), best / TUPLES)
     return found

@@ -5,7 +5,8 @@ tuple, for every partner, for every number at all; searches among m partners tak
 trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where there are several
 axes, the bits of a group are passed over for every row that it reaches, about twice those that a range holds; where
 these are windows, only for skylines, about the logarithm. Other strategies compare numbers with such rows one by one.
-The weights of these terms are fitted to this machine (`calibration.py`), for each of the three kinds apart.
+The weights of these terms are fitted to this machine (`calibration.py`), for each of the three kinds apart, and twice:
+what few queries need stays in the caches, what many need does not.
 """
 
 from __future__ import annotations
@@ -78,14 +79,17 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
         if shape.kind != "ranges":
             rows = np.log2(held + 2.0) if shape.kind == "windows" else 2.0 * held + 1.0
             found |= {"row": groups * rows, "row pass": words * rows}
+    checks: Doubles | float = 0.0
     if strategy == "hotspot":
-        found["check"] = expected.scattered * search
-    if strategy in ("select_first", "vanilla"):
-        found["check"] = expected.accepting * search
-    elif shape.kind != "ranges" and strategy in ("join_first", "merge"):
-        found["check"] = expected.accepting * (1.0 - np.exp(-held)) * search
-    if shape.kind == "boxes" and "check" in found:
-        found["check row"] = found["check"] / search * held
+        checks = expected.scattered
+    elif strategy in ("select_first", "vanilla"):
+        checks = expected.accepting
+    elif shape.kind != "ranges":
+        checks = expected.accepting * (1.0 - np.exp(-held))
+    if strategy != "ssi":
+        found |= {"check": checks, "check search": checks * search}
+        if shape.kind == "boxes":
+            found["check row"] = checks * held
     if strategy in ("join_first", "merge"):
         found["partner"] = expected.partners
     if strategy == "join_first":
@@ -95,18 +99,25 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
     return found
 
 
+FEW, MANY = 20_000, 300_000  # queries
+
+Weights = dict[str, dict[str, float]]  # nanoseconds for each term of each strategy
+
+
 @dataclass(frozen=True)
 class JoinCosts:
-    """Nanoseconds for each term of each strategy."""
+    """Weights with few queries, and with many; between them they change with the logarithm."""
 
-    weights: dict[str, dict[str, float]]
+    few: Weights
+    many: Weights
 
     def of(self, strategy: str, shape: Shape, expected: Expected) -> Doubles:
         """Expected nanoseconds, by tuple."""
-        own = self.weights[strategy]
+        few, many = self.few[strategy], self.many[strategy]
+        share = float(np.clip(np.log(max(shape.numbers, 1) / FEW) / np.log(MANY / FEW), 0.0, 1.0))
         total: Any = np.zeros(len(expected.partners))
         for term, times in terms(strategy, shape, expected).items():
-            total = total + own.get(term, 0.0) * times
+            total = total + ((1.0 - share) * few.get(term, 0.0) + share * many.get(term, 0.0)) * times
         return np.asarray(total, np.float64)
 
     def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
@@ -116,23 +127,28 @@ class JoinCosts:
         return best.astype(np.uint8), costs[best, np.arange(costs.shape[1])]
 
 
+_CHECK = {"check": 15.0, "check search": 4.0}
 RANGES = {
     "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
-    "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, "check": 8.0},
-    "select_first": {"tuple": 300.0, "pass": 0.4, "check": 8.0},
+    "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, **_CHECK},
+    "select_first": {"tuple": 300.0, "pass": 0.4, **_CHECK},
     "join_first": {"tuple": 300.0, "pass": 0.4, "partner": 200.0, "partner pass": 0.6},
     "merge": {"tuple": 300.0, "pass": 0.4, "partner": 2.0, "number": 4.0},
-    "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, "check": 8.0},
+    "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, **_CHECK},
 }
 _BY_ROW = {"row": 200.0, "row pass": 2.0}
 _SEVERAL_AXES = {
     "ssi": RANGES["ssi"] | _BY_ROW,
-    "hotspot": RANGES["hotspot"] | _BY_ROW | {"check": 12.0},
-    **{s: RANGES[s] | {"check": 12.0} for s in ("select_first", "join_first", "merge", "vanilla")},
+    "hotspot": RANGES["hotspot"] | _BY_ROW | _CHECK,
+    **{s: RANGES[s] | _CHECK for s in ("select_first", "join_first", "merge", "vanilla")},
 }
-# the weights of some machine, for who has few queries; and which terms there are
-UNFITTED: dict[Kind, JoinCosts] = {
-    "ranges": JoinCosts(RANGES),
-    "windows": JoinCosts(_SEVERAL_AXES),
-    "boxes": JoinCosts({s: w | ({"check row": 3.0} if "check" in w else {}) for s, w in _SEVERAL_AXES.items()}),
+# the weights of some machine, for who has very few queries; and which terms there are
+UNFITTED: dict[Kind, Weights] = {
+    "ranges": RANGES,
+    "windows": _SEVERAL_AXES,
+    "boxes": {s: w | ({"check row": 3.0} if "check" in w else {}) for s, w in _SEVERAL_AXES.items()},
 }
+
+
+def unfitted(kind: Kind) -> JoinCosts:
+    return JoinCosts(UNFITTED[kind], UNFITTED[kind])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from eddyline.index.kernel_cache import digest
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape
+from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape, unfitted
 
-PLAIN = UNFITTED["ranges"]
+PLAIN = unfitted("ranges")
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
 
     def fit(kind: Kind) -> JoinCosts:
         made.append(1)
-        return UNFITTED[kind]
+        return unfitted(kind)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(calibration, "fit", fit)
@@ -38,18 +39,18 @@ def kept(home: Path) -> Path:
 
 
 def test_costs_are_fitted_once_and_kept(quick: list[int], tmp_path: Path) -> None:
-    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
-    assert digest() in kept(tmp_path).name and json.loads(kept(tmp_path).read_text()) == PLAIN.weights
+    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
+    assert digest() in kept(tmp_path).name and json.loads(kept(tmp_path).read_text()) == asdict(PLAIN)
     calibration.join_costs.cache_clear()
-    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
+    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"ssi": 1}'])
+@pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"few": {}, "many": {}}', '{"few": {"ssi": 1}}'])
 def test_costs_in_a_damaged_file_are_fitted_anew(damaged: str, quick: list[int], tmp_path: Path) -> None:
     calibration.join_costs("ranges")
     kept(tmp_path).write_text(damaged)
     calibration.join_costs.cache_clear()
-    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 2
+    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 2
 
 
 def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
@@ -57,22 +58,26 @@ def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert calibration.join_costs("ranges").weights == PLAIN.weights and len(quick) == 1
+    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
 
 
 def test_costs_of_each_kind_are_kept_apart(quick: list[int]) -> None:
     kinds: list[Kind] = ["ranges", "windows", "boxes"]
-    assert {k: calibration.join_costs(k) for k in kinds} == UNFITTED and len(quick) == 3
+    wanted = {k: unfitted(k) for k in kinds}
+    assert {k: calibration.join_costs(k) for k in kinds} == wanted and len(quick) == 3
     calibration.join_costs.cache_clear()
-    assert {k: calibration.join_costs(k) for k in reversed(kinds)} == UNFITTED and len(quick) == 3
+    assert {k: calibration.join_costs(k) for k in reversed(kinds)} == {k: unfitted(k) for k in kinds} and len(
+        quick
+    ) == 3
 
 
 @pytest.mark.parametrize("kind", UNFITTED)
 def test_fitting_gives_every_strategy_weights_that_are_not_negative(kind: Kind) -> None:
-    found = calibration.fit(kind).weights
-    assert set(found) == set(STRATEGIES)
-    assert all(w >= 0 for weights in found.values() for w in weights.values())
-    assert all(sum(weights.values()) > 0 for weights in found.values())
+    costs = calibration.fit(kind)
+    for found in (costs.few, costs.many):
+        assert set(found) == set(STRATEGIES)
+        assert all(w >= 0 for weights in found.values() for w in weights.values())
+        assert all(sum(weights.values()) > 0 for weights in found.values())
 
 
 def test_the_cheapest_strategy_is_chosen_for_every_tuple() -> None:
