@@ -40,7 +40,7 @@ def join_costs(kind: Kind) -> JoinCosts:
     """Those kept in a file of this machine, fitted now if there is none."""
     home = cache_folder()
     path = None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}-{kind}.json"
-    found = None if path is None else _kept(path)
+    found = None if path is None else _kept(path, kind)
     if found is None:
         found = fit(kind)
         if path is not None:
@@ -48,13 +48,13 @@ def join_costs(kind: Kind) -> JoinCosts:
     return found
 
 
-def _kept(path: Path) -> JoinCosts | None:
-    """None if there are none that can be read."""
+def _kept(path: Path, kind: Kind) -> JoinCosts | None:
+    """None if there are none that can be read, or of other terms."""
     try:
         said = json.loads(path.read_text())
-        few, many = ({s: {t: float(w) for t, w in said[size][s].items()} for s in STRATEGIES} for size in _SIZES)
+        few, many = ({s: {t: float(said[z][s][t]) for t in w} for s, w in UNFITTED[kind].items()} for z in _SIZES)
         return JoinCosts(few, many)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -121,10 +121,8 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     now, shift = none + SPACE, np.zeros((axes, TUPLES), np.int64)
     shift[1:] = SPACE if shape.kind == "windows" else 0
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
-    placed, doubts = (
-        Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64)),
-        Doubts(nobody, nobody, np.zeros(0, np.int64)),
-    )
+    placed = Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64))
+    doubts = Doubts(nobody, nobody, np.zeros(0, np.int64))
     attributes = rng.integers(0, SPACE, (REPEATS, TUPLES))  # other tuples each time: the caches know the last ones
     arrivals = [Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])) for a in attributes]
     accepting = ((own[0][:, None] <= attributes.ravel()) & (attributes.ravel() <= own[1][:, None])).sum(axis=0)
@@ -144,12 +142,12 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
 
 
 def weights(names: Sequence[str], measured: Sequence[Measured]) -> dict[str, float]:
-    """Of terms, by least squares of relative errors; a weight that would be negative is left out."""
+    """Of terms, by least squares of relative errors; 0 where a weight would be negative."""
     times = np.array([t for _, t in measured])
     counts = np.array([[float(np.mean(terms_of[n])) for n in names] for terms_of, _ in measured]) / times[:, None]
     kept = list(range(len(names)))
     while True:
         found = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
         if (found >= 0).all() or len(kept) == 1:
-            return {names[k]: float(max(w, 0.0)) for k, w in zip(kept, found, strict=True)}
+            return dict.fromkeys(names, 0.0) | {names[k]: max(float(w), 0.0) for k, w in zip(kept, found, strict=True)}
         kept.pop(int(found.argmin()))

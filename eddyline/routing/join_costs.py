@@ -79,14 +79,14 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
         if shape.kind != "ranges":
             rows = np.log2(held + 2.0) if shape.kind == "windows" else 2.0 * held + 1.0
             found |= {"row": groups * rows, "row pass": words * rows}
-    checks: Doubles | float = 0.0
+    checks: Doubles | None = None  # numbers that are compared with rows one by one
     if strategy == "hotspot":
         checks = expected.scattered
     elif strategy in ("select_first", "vanilla"):
         checks = expected.accepting
-    elif shape.kind != "ranges":
+    elif strategy != "ssi" and shape.kind != "ranges":
         checks = expected.accepting * (1.0 - np.exp(-held))
-    if strategy != "ssi":
+    if checks is not None:
         found |= {"check": checks, "check search": checks * search}
         if shape.kind == "boxes":
             found["check row"] = checks * held
@@ -117,7 +117,7 @@ class JoinCosts:
         share = float(np.clip(np.log(max(shape.numbers, 1) / FEW) / np.log(MANY / FEW), 0.0, 1.0))
         total: Any = np.zeros(len(expected.partners))
         for term, times in terms(strategy, shape, expected).items():
-            total = total + ((1.0 - share) * few.get(term, 0.0) + share * many.get(term, 0.0)) * times
+            total = total + ((1.0 - share) * few[term] + share * many[term]) * times
         return np.asarray(total, np.float64)
 
     def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
