@@ -69,8 +69,8 @@ def affected(
         stabbing = groups.stabbing if np.isin(how, (JOIN_FIRST, MERGE)).any() else NO_SETS
         own_ranges = groups.own_ranges if (how == VANILLA).any() else _NO_RANGES
     end = _affected(
-        how, _sequence(arrivals, partners), groups.hot, groups.points, groups.word_starts, groups.sizes, groups.low,
-        groups.high, groups.ends, groups.present,
+        how, _sequence(how, arrivals, partners), groups.hot, groups.points, groups.word_starts, groups.sizes,
+        groups.low, groups.high, groups.ends, groups.present,
         highs.keys, highs.bits, highs.starts, highs.spacing, highs.set_starts, highs.sets,
         further.keys, further.bits, further.starts, further.spacing, further.set_starts, further.sets,
         groups.around_zero,
@@ -83,13 +83,14 @@ def affected(
     return counts, Containers(kind, size, start, words[:end], groups.numbers, ascending=False) if listing else None
 
 
-def _sequence(arrivals: Arrivals, partners: Partners) -> Ints:
-    """The order in which tuples are processed: by their first own attribute, or else by where their partners are."""
+def _sequence(how: Codes8, arrivals: Arrivals, partners: Partners) -> Ints:
+    """The order in which tuples are processed: by strategy, for each has its own things in the caches; then by their
+    first own attribute, or else by where their partners are."""
     if len(arrivals) < 2 or not len(partners.begin):
         return np.arange(len(arrivals))
     if len(arrivals.own):
-        return np.argsort(arrivals.own[0])
-    return np.lexsort((arrivals.shift[0], partners.begin[0]))
+        return np.lexsort((arrivals.own[0], how))
+    return np.lexsort((arrivals.shift[0], partners.begin[0], how))
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
 
 
 FEW, MANY = 20_000, 300_000  # queries
+COLD = 1_000.0  # nanoseconds, for each group that has not been looked at for long: it lies in several places
 
 Weights = dict[str, dict[str, float]]  # nanoseconds for each term of each strategy
 
@@ -121,10 +122,20 @@ class JoinCosts:
         return np.asarray(total, np.float64)
 
     def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
-        """The cheapest strategy of each tuple, and what it is expected to cost."""
+        """The strategy of each tuple, and what it is expected to cost.
+
+        The one that is cheapest for all together, and beside it those that save more than it costs to begin with them:
+        a few tuples would find nothing of what they need in the caches."""
         costs = np.stack([self.of(s, shape, expected) for s in STRATEGIES])
-        best = costs.argmin(axis=0)
-        return best.astype(np.uint8), costs[best, np.arange(costs.shape[1])]
+        cold = np.array([COLD * {"ssi": shape.groups, "hotspot": shape.hot_groups}.get(s, 0) for s in STRATEGIES])
+        best = np.full(costs.shape[1], costs.sum(axis=1).argmin())
+        while True:
+            current = costs[best, np.arange(costs.shape[1])]
+            gains = np.maximum(current - costs, 0.0).sum(axis=1) - cold
+            if not len(current) or gains.max() <= 0.0:
+                return best.astype(np.uint8), current
+            better = gains.argmax()
+            best = np.where(costs[better] < current, better, best)
 
 
 _CHECK = {"check": 15.0, "check search": 4.0}
