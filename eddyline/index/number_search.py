@@ -93,12 +93,13 @@ def sweep(
     accepting: Words,
     spare: Words,
 ) -> tuple[int, int]:
-    """Brings the numbers that accept x, as the first own attribute, from those that accept the x before, which was not
-    above it: the first `lows` in the order of low ends and the first `highs` in that of high ends. Returns the new
-    `lows` and `highs`. A wide step is begun from the sets that are kept."""
+    """Brings the numbers that accept x, as the first own attribute, from those that accept the x before: the first
+    `lows` in the order of low ends and the first `highs` in that of high ends. Returns the new `lows` and `highs`. A
+    wide step, or one back, is begun from the sets that are kept."""
     one = np.uint64(1)
     low_end, high_end = rank(keys, 0, starts[1], x), rank(keys, starts[1], starts[2], ~x)
-    if lows < 0 or low_end - lows + highs - high_end > 2 * spacing[0]:
+    back = low_end < lows or high_end > highs
+    if lows < 0 or back or low_end - lows + highs - high_end > 2 * spacing[0]:
         accept(keys, bits, starts, spacing, set_starts, sets, 0, x, present, spare)
         accept(keys, bits, starts, spacing, set_starts, sets, 1, ~x, spare, accepting)
         return low_end, high_end
