@@ -58,7 +58,7 @@ class Estimates:
         self.costs = join_costs(kind) if len(groups) >= WORTH_FITTING else unfitted(kind)
 
     def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
-        """By tuple, the cheapest strategy and its expected nanoseconds."""
+        """By tuple, a strategy and its expected nanoseconds."""
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
         expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
         return self.costs.choose(self.shape, expected)

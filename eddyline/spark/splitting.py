@@ -42,8 +42,10 @@ def decide(family: Family, functions: Functions, seen: Callable[[], Seen | None]
 
 
 def _wants_queries(family: Family, split: Partitioning, functions: Functions, seen: Callable[[], Seen | None]) -> bool:
-    if family.split != "auto" or not family.bound.params:
-        return family.split == "queries" and bool(family.bound.params)
+    if not family.bound.params:
+        return False
+    if family.split != "auto":
+        return family.split == "queries"
     if len(family.queries) < MANY:
         return False
     if split.kind == "one place":

@@ -91,3 +91,18 @@ def test_the_cheapest_strategy_is_chosen_for_every_tuple() -> None:
         cheapest = min(costs, key=lambda s: costs[s][i])
         assert STRATEGIES[code] == cheapest and nanoseconds[i] == costs[cheapest][i], f"tuple {i}"
     assert [STRATEGIES[c] for c in how] == ["join_first", "select_first", "hotspot"]
+
+
+@pytest.mark.parametrize(("many", "chosen"), [(3, {"hotspot"}), (2_000, {"hotspot", "ssi"})])
+def test_a_batch_begins_with_another_strategy_only_if_it_pays(many: int, chosen: set[str]) -> None:
+    """Some tuples are better off by SSI; a few are not worth looking at ten thousand groups for the first time."""
+    shape = Shape(
+        1_000_000, 15_000, groups=10_000, hot_groups=40, hot_words=800, attributes=1, covered=0.1, kind="ranges"
+    )
+    scattered = np.repeat([10.0, 40_000.0], [10_000, many])
+    expected = Expected(np.full(len(scattered), 1_000.0), scattered + 5_000.0, scattered)
+    better = PLAIN.of("ssi", shape, expected) < PLAIN.of("hotspot", shape, expected)
+    assert better.sum() == many
+    assert {STRATEGIES[c] for c in PLAIN.choose(shape, expected)[0]} == chosen
+    alone = Expected(expected.partners[-1:], expected.accepting[-1:], expected.scattered[-1:])
+    assert STRATEGIES[PLAIN.choose(shape, alone)[0][0]] == "ssi"
