@@ -19,7 +19,7 @@ from numba import njit
 from eddyline.index.strings import BLOCK, SMALLEST_TABLE, Ints, StringTable, Table, Words, doubled, enlarged, is_full
 
 MOST_SLOTS = 2**31 - 1
-MOST_COLUMNS = 62  # one bit each in a code
+COLUMNS_PER_MASK = 62  # one bit each in a code
 UNSEEN = -2  # the code of a string that no row has; ids are never negative
 
 _ONE, _BITS29, _BITS32, _LOW32 = (np.uint64(n) for n in (1, 29, 32, 2**32 - 1))
@@ -103,14 +103,13 @@ class KeyTable:
 
 
 class ColumnCoder:
-    """Codes for rows of these types: one code per column, then a mask with bit j set where column j is NULL.
+    """Codes for rows of these types: one code per column, then masks of NULLs, one for every 62 columns or fewer.
 
+    Bit j % 62 of mask j // 62 is set where column j is NULL; a coder of no columns has one mask too.
     NULL equals NULL, NaN equals NaN, -0.0 equals 0.0. Strings are coded by a table of their own per column.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
-        if len(types) > MOST_COLUMNS:
-            raise ValueError(f"{len(types)} columns in one key; at most {MOST_COLUMNS} are possible")
         if unknown := [str(t) for t in types if not (_is_text(t) or _is_plain(t) or pa.types.is_null(t))]:
             raise TypeError(f"no key can be made of {', '.join(unknown)}")
         self.types = tuple(types)
@@ -119,7 +118,13 @@ class ColumnCoder:
     @property
     def width(self) -> int:
         """How many codes a row has."""
-        return len(self.types) + 1
+        return len(self.types) + max(1, -(-len(self.types) // COLUMNS_PER_MASK))
+
+    def has_null(self, codes: Ints) -> npt.NDArray[np.bool_]:
+        """Which of the rows with these codes have a NULL in some column."""
+        masks = codes[:, len(self.types) : self.width]
+        nulls: npt.NDArray[np.bool_] = masks[:, 0] != 0 if masks.shape[1] == 1 else masks.any(axis=1)
+        return nulls
 
     def codes(self, columns: Sequence[pa.Array], length: int) -> Ints:
         """The codes of `length` rows, new strings added."""
@@ -148,14 +153,15 @@ class ColumnCoder:
                 raise ValueError(f"column {j} has {len(column)} rows, not {length}")
             if ids is None and column.type != self.types[j]:
                 raise TypeError(f"column {j} is {column.type}, not {self.types[j]}")
+            mask, bit = len(self.types) + j // COLUMNS_PER_MASK, j % COLUMNS_PER_MASK
             if column.null_count == length:
-                codes[:, -1] |= 1 << j
+                codes[:, mask] |= 1 << bit
                 continue
             codes[:, j] = np.where(ids < 0, UNSEEN, ids) if ids is not None else _plain_codes(column)
             if column.null_count:
                 null = column.is_null().to_numpy(zero_copy_only=False)
                 codes[null, j] = 0
-                codes[:, -1] |= null.astype(np.int64) << j
+                codes[:, mask] |= null.astype(np.int64) << bit
         return codes
 
 

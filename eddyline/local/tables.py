@@ -44,9 +44,9 @@ class TableRows:
         if not key:
             return
         names = [self.declared.fields[i].name for i in key]
-        codes = ColumnCoder([columns[i].type for i in key]).codes([columns[i] for i in key], len(columns[0]))
-        null = np.nonzero(codes[:, -1] != 0)[0]
-        if len(null):
+        coder = ColumnCoder([columns[i].type for i in key])
+        codes = coder.codes([columns[i] for i in key], len(columns[0]))
+        if coder.has_null(codes).any():
             raise DataError(f"The key ({', '.join(names)}) of table {self.declared.name!r} cannot be NULL.")
         slots = KeyTable(codes.shape[1]).insert(codes)
         if len(slots) and slots.max() + 1 < len(slots):

@@ -215,7 +215,7 @@ class GroupBy(Operator):
     def _codes(self, h: History, out_row: Ints) -> tuple[Ints, Ints]:
         """A number for each version of a row, the same for equal rows; NONE where there is no row."""
         coder = ColumnCoder([c.type for c in h.columns])
-        table = KeyTable(len(h.columns) + 1)
+        table = KeyTable(coder.width)
         code = table.insert(coder.codes(h.columns, len(h)))
         is_out = out_row >= 0
         where = pa.array(out_row[is_out])

@@ -20,7 +20,7 @@ class Slots:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
         self.coder = ColumnCoder(types)
-        self.table = KeyTable(len(self.types) + 2)
+        self.table = KeyTable(self.coder.width + 1)
         self._values: list[list[pa.Array]] = [[] for _ in types]
         self.query: Ints = np.empty(0, np.int64)
 
@@ -52,7 +52,8 @@ class Slots:
         values, query = self.values(where), self.query[where]
         mapping = np.full(len(kept), -1, np.int64)
         mapping[where] = np.arange(len(where))
-        self.coder, self.table = ColumnCoder(self.types), KeyTable(len(self.types) + 2)
+        self.coder = ColumnCoder(self.types)
+        self.table = KeyTable(self.coder.width + 1)
         self._values, self.query = [[] for _ in self.types], np.empty(0, np.int64)
         self.of(query, values)
         return mapping

@@ -35,7 +35,7 @@ class StemKey:
         self.exprs = exprs
         self.with_query = with_query
         self.coder = ColumnCoder([e.type for e in exprs])
-        self.table = KeyTable(len(exprs) + 1 + with_query)
+        self.table = KeyTable(self.coder.width + with_query)
 
     def slots(self, functions: Functions, rows: Delta) -> Ints:
         """Slots of rows to be stored; rows that equal nothing get NO_KEY."""
@@ -61,7 +61,7 @@ class StemKey:
     ) -> tuple[Ints, npt.NDArray[np.bool_]]:
         values = [evaluate(e, columns, (), n, functions) for e in exprs]
         codes = self.coder.codes(values, n) if adding else self.coder.find_codes(values, n)
-        null = codes[:, -1] != 0
+        null = self.coder.has_null(codes)
         if self.with_query:
             assert query is not None
             codes = np.column_stack([codes, query])

@@ -53,7 +53,7 @@ class Identity:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.coder = ColumnCoder(types)
-        self.table = KeyTable(len(types) + 4)
+        self.table = KeyTable(self.coder.width + 3)
 
     def slots(self, rows: Delta) -> Ints:
         codes = self.coder.codes(rows.columns, len(rows))

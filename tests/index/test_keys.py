@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.index.keys import MOST_COLUMNS, UNSEEN, ColumnCoder, KeyTable
+from eddyline.index.keys import COLUMNS_PER_MASK, UNSEEN, ColumnCoder, KeyTable
 
 untimed = settings(deadline=None)  # the first call of a kernel may compile it
 
@@ -280,12 +280,26 @@ def test_strings_of_other_columns_are_not_restored() -> None:
         ColumnCoder([pa.string(), pa.int64()]).restore([None, pa.array(["a"])])
 
 
-def test_the_last_possible_column_has_a_bit_and_more_columns_are_refused() -> None:
-    nulls = [pa.nulls(1, pa.int64())] * MOST_COLUMNS
-    codes = ColumnCoder([pa.int64()] * MOST_COLUMNS).codes(nulls, 1)
-    assert codes[0, -1] == 2**MOST_COLUMNS - 1
-    with pytest.raises(ValueError, match="at most 62"):
-        ColumnCoder([pa.int64()] * (MOST_COLUMNS + 1))
+def test_sixty_two_columns_have_one_mask_and_the_next_one_begins_another() -> None:
+    nulls = [pa.nulls(1, pa.int64())] * (COLUMNS_PER_MASK + 1)
+    narrow, wide = ColumnCoder([pa.int64()] * COLUMNS_PER_MASK), ColumnCoder([pa.int64()] * (COLUMNS_PER_MASK + 1))
+    assert (narrow.width, wide.width) == (COLUMNS_PER_MASK + 1, COLUMNS_PER_MASK + 3)
+    assert narrow.codes(nulls[:-1], 1)[0, -1] == 2**COLUMNS_PER_MASK - 1
+    assert wide.codes(nulls, 1)[0, -2:].tolist() == [2**COLUMNS_PER_MASK - 1, 1]
+
+
+@pytest.mark.parametrize("columns", [0, 1, 62, 63, 124, 125, 300])
+def test_rows_of_any_width_are_equal_exactly_if_their_values_are(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    rows = [[0] * columns for _ in range(80)]
+    for row in rows[1:]:
+        for j in rng.integers(0, columns, 1) if columns else ():
+            row[j] = [None, 0, 1][rng.integers(3)]
+    coder, known = ColumnCoder([pa.int32()] * columns), dict[tuple[Any, ...], int]()
+    codes = coder.codes([pa.array([r[j] for r in rows], pa.int32()) for j in range(columns)], len(rows))
+    expected = [known.setdefault(tuple(r), len(known)) for r in rows]
+    assert KeyTable(coder.width).insert(codes).tolist() == expected
+    assert coder.has_null(np.column_stack([codes, np.ones(len(rows), np.int64)])).tolist() == [None in r for r in rows]
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
