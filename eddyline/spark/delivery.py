@@ -94,7 +94,8 @@ class Delivery:
         if self._again:
             for place in self._places(sinks.values()):
                 remove_files(place, batch)
-        commit_files(self.settings.own / "dead_letter", [s for s in staged if s.sink == DEAD_LETTER], batch, "parquet")
+        dead = [s for s in staged if s.sink == DEAD_LETTER]
+        commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
         if self.settings.on_bad_rows == "set apart":
             reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
@@ -112,7 +113,7 @@ class Delivery:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
         if format_ in FILES:
             self.claim([sink])  # it may have been declared while this runs
-            commit_files(place, staged, batch, format_)
+            commit_files(place, staged, batch, format_, self.settings.durability)
             return
         for folder in sorted({s.folder for s in staged}):
             files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]

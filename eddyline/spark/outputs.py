@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eddyline.delivery.durable import fsync_all, make_folder
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
@@ -61,6 +62,7 @@ class Stager:
         self.batch = batch
         self.writer = writer
         self.staged: list[Staged] = []
+        self._synced = 0  # how many of them are on the disk
         self._written: dict[int, int] = {}  # rows so far, by family
 
     def stage(self, family: Family, queries: QueryRows, delta: Delta) -> None:
@@ -115,6 +117,12 @@ class Stager:
         self.staged.append(Staged(name, declared, folder, str(file), self.writer, part, rows.num_rows))
 
     def report(self) -> list[dict[str, Any]]:
+        """What was staged; files that stay where they are put are on the disk."""
+        if self.settings.durability == "fsync":
+            sent_on = self.settings.own / "sinks"  # these go elsewhere, and are removed
+            staying = [Path(s.file) for s in self.staged[self._synced :]]
+            fsync_all([f for f in staying if not f.is_relative_to(sent_on)])
+            self._synced = len(self.staged)
         return [asdict(s) for s in self.staged]
 
 
@@ -150,19 +158,31 @@ def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
     return column.cast(pa.timestamp("us", "UTC")) if column.type == pa.timestamp("us") else column
 
 
-def commit_files(path: Path, staged: Sequence[Staged], batch: int, suffix: str) -> None:
-    """Moves the files of a batch into place under one sink's path."""
+def commit_files(
+    path: Path,
+    staged: Sequence[Staged],
+    batch: int,
+    suffix: str,
+    durability: Literal["fsync", "none"] = "fsync",
+) -> None:
+    """Moves the files of a batch into place under one sink's path; they are there after a loss of power."""
+    folders = {path / s.folder if s.folder else path for s in staged}
+    for folder in folders:
+        if durability == "fsync":
+            make_folder(folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
     for s in staged:
-        folder = path / s.folder if s.folder else path
-        folder.mkdir(parents=True, exist_ok=True)
         name = f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
         try:
-            Path(s.file).rename(folder / name)
+            Path(s.file).rename((path / s.folder if s.folder else path) / name)
         except FileNotFoundError:
             raise StateError(
                 f"The staged file {s.file!r} of micro-batch {batch} is gone.",
                 hint="Start the pipeline again: the micro-batch is computed anew.",
             ) from None
+    if durability == "fsync":
+        fsync_all([], folders)
 
 
 def remove_files(path: Path, batch: int) -> None:

@@ -54,6 +54,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "clock": (None, "min", "max"),
     "on_bad_rows": ("set apart", "stop"),
     "on_error": ("quarantine", "null"),
+    "durability": ("fsync", "none"),
 }
 
 
@@ -69,15 +70,17 @@ class Pipeline:
         clock: Literal["min", "max"] | None = None,
         on_bad_rows: Literal["set apart", "stop"] = "set apart",
         on_error: Literal["quarantine", "null"] = "quarantine",
+        durability: Literal["fsync", "none"] = "fsync",
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
 
         `buckets`, the parts that state is split into (by default the cores of the cluster), and `clock` ('min' by
         default) are fixed by the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or
         stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
-        goes on with NULL.
+        goes on with NULL. `durability`: files of sinks are on the disk before they are announced, or that is left to
+        the operating system, which may lose what it announced last when power fails.
         """
-        _check(buckets=buckets, clock=clock, on_bad_rows=on_bad_rows, on_error=on_error)
+        _check(buckets=buckets, clock=clock, on_bad_rows=on_bad_rows, on_error=on_error, durability=durability)
         text = script_text(script)
         use_own_python(spark)
         self.spark = spark.newSession()
@@ -85,7 +88,7 @@ class Pipeline:
         folder = folder_of(checkpoint)
         begun = _begun(spark, folder, buckets, clock)
         self.settings = Settings(
-            str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error, begun.identity
+            str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error, begun.identity, durability
         )
         check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())

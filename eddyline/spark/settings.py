@@ -25,6 +25,7 @@ class Settings:
     on_bad_rows: Literal["set apart", "stop"]
     on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
     identity: str = ""  # of the checkpoint: another one may have been at the same place before
+    durability: Literal["fsync", "none"] = "fsync"  # whether files are on the disk before they are announced
 
     @property
     def own(self) -> Path:

@@ -1,0 +1,60 @@
+"""What is announced is on the disk first: files before they are reported, names before a batch is done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.spark.setbacks import ADD, SINK, bare, take
+
+pytestmark = pytest.mark.usefixtures("apart")
+
+
+class Disk:
+    """Remembers what was synchronised, by inode, and which names were given to what was not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: set[int] = set()
+        self.folders: set[int] = set()
+        self.unsafe: list[str] = []
+        fsync, rename = os.fsync, Path.rename
+
+        def note(handle: int) -> None:
+            self.synced.add(os.fstat(handle).st_ino)
+            fsync(handle)
+
+        def move(file: Path, to: Path) -> Path:
+            if file.stat().st_ino not in self.synced:
+                self.unsafe.append(str(to))
+            self.synced.discard(to.parent.stat().st_ino)
+            self.folders.add(to.parent.stat().st_ino)
+            return rename(file, to)
+
+        monkeypatch.setattr(os, "fsync", note)
+        monkeypatch.setattr(Path, "rename", move)
+
+
+def test_files_of_sinks_and_their_names_are_on_the_disk_before_a_batch_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = bare(tmp_path, ADD, SINK)
+    host.mirror.register("f", [{"query": "q", "by": 1}])
+    disk = Disk(monkeypatch)
+    take(host, (1, 1, 100), (2, 1, 101))
+    take(host, (1, 1, 1))  # late: a dead letter
+    assert list((tmp_path / "ck" / "eddyline" / "dead_letter" / "t").glob("part-*"))
+    assert list((tmp_path / "out" / "f").glob("part-*"))
+    assert disk.unsafe == []
+    assert disk.folders and disk.folders <= disk.synced
+
+
+def test_files_are_left_to_the_operating_system_if_so_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = bare(tmp_path, ADD, SINK)
+    host.settings = host.delivery.settings = replace(host.settings, durability="none")
+    host.mirror.register("f", [{"query": "q", "by": 1}])
+    disk = Disk(monkeypatch)
+    take(host, (1, 1, 100))
+    assert any("part-000000000" in file for file in disk.unsafe)
