@@ -31,10 +31,10 @@ CHANGING = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE")  # what a file of st
 
 
 def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
-    """Runs the statements of a file, or of the input, as one commit; those before an error stay."""
+    """Runs the statements of a file, or of the input, as one commit: all of them, or none if one fails."""
     text = sys.stdin.read() if file == "-" else _text(Path(file))
     mirror = mirror_of(checkpoint)
-    with _told(printer, mirror), mirror.commit():
+    with _told(printer, mirror), mirror.commit(on_error="undo"):
         for statement in statements(text):
             try:
                 if statement.text.split(maxsplit=1)[0].upper() not in CHANGING:
@@ -44,6 +44,7 @@ def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
                     )
                 mirror.execute(statement.text)
             except Error as e:
+                e.hint = " ".join(filter(None, (e.hint, "No statement of the file was applied.")))
                 raise moved(e, statement.text, text, statement.tokens[0].start) from None
 
 
@@ -60,7 +61,7 @@ def drop(printer: Printer, checkpoint: Path, names: Sequence[str], family: str |
     """Drops queries, all or none; `-` in place of their names reads them from the input, one in a line."""
     wanted = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else list(names)
     mirror = mirror_of(checkpoint)
-    with _told(printer, mirror), mirror.commit():
+    with _told(printer, mirror), mirror.commit(on_error="undo"):
         for owner, mine in _by_family(mirror, wanted, family).items():
             mirror.drop(owner, mine)
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -66,8 +67,12 @@ class Logged(Connection):
     # writing
 
     @contextmanager
-    def commit(self) -> Iterator[None]:
-        """Brings the mirror up to date, and writes what is done inside as one commit; also if it ends in an error."""
+    def commit(self, on_error: Literal["keep", "undo"] = "keep") -> Iterator[None]:
+        """Brings the mirror up to date, and writes what is done inside as one commit.
+
+        If the block ends in an error, what it did before is written too ("keep"), or none of it ("undo"): then the next
+        to ask reads the log anew.
+        """
         with self.guard:
             if self._open:  # inside of another
                 yield
@@ -77,6 +82,10 @@ class Logged(Connection):
                 self._open = True
                 try:
                     yield
+                except BaseException:
+                    if on_error == "undo":
+                        self._begin()
+                    raise
                 finally:
                     self._open = False
                     self._write()

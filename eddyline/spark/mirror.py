@@ -55,8 +55,8 @@ class Mirror(Logged):
     def run_script(self, sql: str) -> None:
         """The statements of a pipeline's script that this log has not seen yet.
 
-        One is known by its words, whatever the space between them. Before the first micro-batch, a script that was
-        changed takes the place of what it was.
+        A statement is known by its words, whatever the space between them. All new statements are committed, or none.
+        Before the first micro-batch, a script that was changed takes the place of what it was.
         """
         found: dict[str, Statement] = {}
         times: Counter[str] = Counter()
@@ -65,7 +65,7 @@ class Mirror(Logged):
             again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
             found[blocks.digest(text.encode(), *again)] = statement
             times[text] += 1
-        with self.commit():
+        with self.commit(on_error="undo"):
             if not self._begun() and self.done - found.keys():
                 self._forget_scripts()
             self.dropped_from_script = self.done - found.keys()

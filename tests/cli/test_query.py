@@ -58,13 +58,25 @@ def test_a_file_of_statements_is_one_commit(checkpoint: Path, tmp_path: Path) ->
     assert mirror_of(checkpoint).query("r")[0] is not None
 
 
-def test_an_error_names_its_place_in_the_file_and_what_was_before_it_stays(checkpoint: Path) -> None:
-    script = "CREATE CONTINUOUS QUERY r AS SELECT a FROM s;\nCREATE CONTINUOUS QUERY t AS SELECT b FROM s;"
+def test_an_error_names_its_place_in_the_file_and_no_statement_of_it_is_applied(checkpoint: Path) -> None:
+    before, version = names(checkpoint), mirror_of(checkpoint).version
+    first = "DROP CONTINUOUS QUERY u0; CREATE QUERY FAMILY new (x INT) AS SELECT a FROM s WHERE a = :x;"
+    script = f"{first} CREATE CONTINUOUS QUERY r AS SELECT a FROM s;\nCREATE CONTINUOUS QUERY t AS SELECT b FROM s;"
     answer = Answer(checkpoint, "query", "add", "-", stdin=script)
-    assert answer.code == 1
-    assert answer.lines[0][:2] == ["+1:", "7"]
+    assert (answer.code, answer.lines) == (1, [])
     assert "at line 2, column 37:" in answer.errors and answer.errors.startswith("Error: ")
-    assert "r" in names(checkpoint) and "t" not in names(checkpoint)
+    assert "No statement of the file was applied." in answer.errors
+    after = mirror_of(checkpoint)
+    assert (names(checkpoint), after.version, after.registry.find("new")) == (before, version, None)
+    assert Answer(checkpoint, "query", "add", "-", stdin=script.replace(" b ", " a ")).code == 0
+    assert names(checkpoint) == sorted({*before, "r", "t"} - {"u0"})
+
+
+def test_a_file_that_cannot_be_parsed_to_its_end_is_not_applied(checkpoint: Path) -> None:
+    before = names(checkpoint)
+    for bad in ("CREATE CONTINUOUS QUERY", "SELECT 1", "CREATE SINK x USING json OPTIONS (path 'ck') FOR nobody"):
+        answer = Answer(checkpoint, "query", "add", "-", stdin=f"CREATE CONTINUOUS QUERY r AS SELECT a FROM s; {bad};")
+        assert (answer.code, names(checkpoint)) == (1, before)
 
 
 @pytest.mark.parametrize("statement", ["SELECT 1", "SHOW QUERIES", "EXPLAIN q"])

@@ -79,6 +79,18 @@ def test_a_script_is_run_once_and_what_was_dropped_since_stays_dropped(tmp_path:
     assert names(opened(tmp_path)) == ["r", "s"]
 
 
+def test_a_pipelines_script_with_an_error_commits_nothing_and_a_mended_one_is_run_whole(tmp_path: Path) -> None:
+    good = f"{STREAM}; CREATE CONTINUOUS QUERY q AS SELECT k FROM t"
+    mirror = opened(tmp_path)
+    mirror.run_script(good)
+    with pytest.raises(Error, match="no column 'nothing'"):
+        mirror.run_script(f"{good}; {FAMILY}; CREATE CONTINUOUS QUERY r AS SELECT nothing FROM t")
+    assert mirror.log.latest() == 1
+    mirror.run_script(f"{good}; {FAMILY.replace('>=', '>')}; CREATE CONTINUOUS QUERY r AS SELECT v FROM t")
+    assert names(mirror) == names(opened(tmp_path)) == ["q", "r"]
+    assert ">=" not in mirror.registry.named("f").sql
+
+
 def test_a_snapshot_says_what_the_commits_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged, "COMMITS", 5)
     monkeypatch.setattr(logged, "MOST_COMMITS", 5)
