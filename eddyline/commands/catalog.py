@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eddyline import types as t
 from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_mean
@@ -22,6 +21,7 @@ from eddyline.families.family import Family
 from eddyline.shell.commands import read
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import moved, plural
+from eddyline.spark.asking import dead_letters
 from eddyline.spark.checkpoint import folder_of, mirror_of
 from eddyline.spark.mirror import Mirror
 from eddyline.sql.bound import Field
@@ -106,22 +106,17 @@ def show_late(printer: Printer, checkpoint: Path, stream: str | None) -> None:
         known = [r.name for r in (*mirror.catalog.streams, *mirror.catalog.tables)]
         if stream.lower() not in [k.lower() for k in known]:
             raise CatalogError(f"There is no stream or table {stream!r}.", hint=did_you_mean(stream, known))
-        rows = _dead_letter(checkpoint, stream.lower())
+        rows = dead_letters(folder_of(checkpoint) / "eddyline", stream)
         _table(printer, pa.table({}) if rows is None else rows)
         return
     found = []
     for relation in (*mirror.catalog.streams, *mirror.catalog.tables):
-        rows = _dead_letter(checkpoint, relation.name.lower())
+        rows = dead_letters(folder_of(checkpoint) / "eddyline", relation.name)
         if rows is not None:
             for reason in rows.column("reason").value_counts().to_pylist():
                 found.append({"stream": relation.name, "reason": reason["values"], "rows": reason["counts"]})
     schema = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("rows", pa.int64())])
     _table(printer, pa.Table.from_pylist(found, schema))
-
-
-def _dead_letter(checkpoint: Path, relation: str) -> pa.Table | None:
-    files = sorted((folder_of(checkpoint) / "eddyline" / "dead_letter" / relation).glob("part-*.parquet"))
-    return pa.concat_tables([pq.read_table(f) for f in files], promote_options="permissive") if files else None
 
 
 def _with_constants(family: Family) -> pa.Table:

@@ -196,7 +196,11 @@ class Connection:
         running.settle(lambda: self._contents(running))
 
     def _contents(self, running: RunningFamily) -> dict[str, Delta]:
-        return {name: self.tables[name].content() for name in running.tables}
+        return {name: self.content(name) for name in running.tables}
+
+    def content(self, table: str) -> Delta:
+        """The rows of a table as they stand."""
+        return self.tables[table].content()
 
     # data
 
@@ -332,6 +336,12 @@ class Connection:
         names = [f.name for f in declared.fields]
         columns = [pa.chunked_array([p[i] for p in parts], f.type) for i, f in enumerate(declared.fields)]
         return pa.table(columns, names=names)
+
+    def show(self, what: str) -> pa.Table:
+        """What SHOW tells: `what` is STREAMS, TABLES, QUERIES, …"""
+        from eddyline.local.showing import show
+
+        return show(self, what)
 
     def explain(self, name: str, analyze: bool = False) -> str:
         from eddyline.local.showing import explain

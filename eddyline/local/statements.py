@@ -13,7 +13,6 @@ from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_
 from eddyline.families.family import check_options
 from eddyline.families.queries import QueryTable
 from eddyline.local import rows as input_rows
-from eddyline.local import showing
 from eddyline.local.tables import TableRows
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import evaluate, holds
@@ -26,7 +25,7 @@ from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.sql.declared import declared
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.scope import Constants, Scope, ScopeColumn, fail, span_of
-from eddyline.state.delta import MAX, Delta
+from eddyline.state.delta import MAX
 
 if TYPE_CHECKING:
     from eddyline.local.connection import Connection
@@ -139,7 +138,7 @@ def _require_unused(db: Connection, name: str) -> None:
 
 
 def _show(db: Connection, s: st.Show, _: st.Statement) -> pa.Table:
-    return showing.show(db, s.what)
+    return db.show(s.what)
 
 
 def _explain(db: Connection, s: st.Explain, _: st.Statement) -> pa.Table:
@@ -153,10 +152,8 @@ def _select(db: Connection, s: st.SelectOnce, _: st.Statement) -> pa.Table:
 def select(db: Connection, text: st.QueryText) -> pa.Table:
     """A query asked once, over tables and views as they stand."""
     standing = Catalog()
-    contents: dict[str, Delta] = {}
     for table in db.catalog.tables:
         standing.add(table)
-        contents[table.name.lower()] = db.tables[table.name.lower()].content()
     for view in db.catalog.views:
         fields = view.query.fields
         standing.add(Table(view.name, fields, (), True))
@@ -173,6 +170,7 @@ def select(db: Connection, text: st.QueryText) -> pa.Table:
             )
     binding = bind_family(standing, text, ())
     read = {s.table.lower() for s in sources(binding.bound.query) if isinstance(s, TableSource)}
+    contents = {name: db.content(name) for name in sorted(read) if db.catalog.tables.get(name) is not None}
     for view in (v for v in db.catalog.views if v.name.lower() in read):
         rows = TableRows(standing.tables[view.name])
         rows.columns = [c.combine_chunks() for c in db.snapshot(view.name).columns]

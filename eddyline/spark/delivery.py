@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.bad_files import report_bad_files
+from eddyline.spark.counts import write_counts
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.places import FILES, claim, place_of, require_own_path
@@ -101,6 +102,7 @@ class Delivery:
         for text, sink in sinks.items():
             self._deliver(sink, [s for s in staged if s.declared == text], batch)
         self._write_clocks(batch, reports[0]["clocks"])
+        write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
         self.seen.take(packed, seen_file(self.settings.own))
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
             self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])

@@ -19,7 +19,7 @@ from eddyline.errors import CatalogError, DataError
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
-from eddyline.spark import blocks
+from eddyline.spark import asking, blocks
 from eddyline.spark.commits import (
     ChangeTable,
     CommitLog,
@@ -34,13 +34,13 @@ from eddyline.spark.commits import (
 )
 from eddyline.spark.logged import Logged
 from eddyline.spark.places import require_own_path, require_usable_path
-from eddyline.spark.settings import has_begun
+from eddyline.spark.settings import has_begun, sources_of
 from eddyline.spark.splitting import split_of
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.cursor import words
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import Statement
-from eddyline.state.delta import Ints
+from eddyline.state.delta import Delta, Ints
 
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
@@ -48,6 +48,7 @@ _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 class Mirror(Logged):
     def __init__(self, log: CommitLog) -> None:
         self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
+        self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame of the pipeline
         super().__init__(log)
 
     # what users call
@@ -129,6 +130,34 @@ class Mirror(Logged):
         self.query(name)
         raise CatalogError(f"A pipeline keeps no answer of {name!r} to be asked for.", hint="Read its sink.")
 
+    def content(self, table: str) -> Delta:
+        if self.has_source(table):
+            raise CatalogError(
+                f"The rows of table {table!r} are in the pipeline's state: they cannot be selected here.",
+                hint="Read its source, or register a continuous query over it and read that query's sink.",
+            )
+        return super().content(table)
+
+    def has_source(self, table: str) -> bool:
+        """Whether the rows of a table come from a source: declared, or a DataFrame of the pipeline."""
+        if self.catalog.tables[table].external is not None or table.lower() in self.given:
+            return True
+        return table.lower() in sources_of(self.log.path.parent.parent)
+
+    def show(self, what: str) -> pa.Table:
+        with self.guard:
+            return asking.show(self, what)
+
+    def stats(self) -> dict[str, Any]:
+        with self.guard:
+            return asking.stats(self)
+
+    def late(self, stream: str) -> pa.Table:
+        return asking.late(self, self.stream(stream))
+
+    def save(self, path: Any) -> None:
+        raise CatalogError("A pipeline is kept in its checkpoint, not by save.", hint="Copy the checkpoint.")
+
     def explain(self, name: str, analyze: bool = False) -> str:
         if analyze:
             raise CatalogError("EXPLAIN ANALYZE needs the engine's figures.", hint="`eddyline run` shows them live.")
@@ -201,7 +230,7 @@ class Mirror(Logged):
         self._journal.append(RemoveFamily(family.number))
 
     def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Any:
-        if table.external is not None:
+        if self.has_source(table.name):
             raise CatalogError(f"Table {table.name!r} has a source of its own.", hint=_NO_ROWS)
         self.tables[table.name.lower()].change(gone, new)
         self._journal.append(ChangeTable(table.name, np.nonzero(gone)[0], tuple(new)))

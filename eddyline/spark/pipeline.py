@@ -92,6 +92,7 @@ class Pipeline:
         )
         check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())
+        self.mirror.given |= self.sources.keys()
         self.mirror.run_script(text)
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
         self.progress = Progress(self.mirror, _cores(spark))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.local.clocks import StreamClock
+from eddyline.spark.counts import sum_by_number
 from eddyline.spark.mirror import Mirror
 from eddyline.state.delta import MIN
 
@@ -225,8 +226,8 @@ def backlog(said: Mapping[str, Any]) -> int | None:
 def _families(
     mirror: Mirror, reports: Sequence[Mapping[str, Any]], packed: Sequence[Mapping[str, Any]]
 ) -> dict[str, OfFamily]:
-    changes = _sum_by_number(r["matches"] for r in (*reports, *packed))
-    state = _sum_by_number(r["state_rows"] for r in reports)
+    changes = sum_by_number(r["matches"] for r in (*reports, *packed))
+    state = sum_by_number(r["state_rows"] for r in reports)
     with mirror.guard:
         out = {number: len(queries) for number, queries in mirror.quarantined.items()}
         standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in mirror.registry}
@@ -234,15 +235,6 @@ def _families(
         name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
         for n, (name, queries) in standing.items()
     }
-
-
-def _sum_by_number(counts: Iterable[Mapping[Any, int]]) -> dict[int, int]:
-    """Counts by the number of a family, which JSON has made text."""
-    found: dict[int, int] = {}
-    for given in counts:
-        for number, count in given.items():
-            found[int(number)] = found.get(int(number), 0) + count
-    return found
 
 
 def _streams(

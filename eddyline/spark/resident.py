@@ -108,6 +108,7 @@ class Resident:
             "staged": stager.report(),
             "packed": packed,
             "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},
+            "table_rows": {name: len(rows) for name, rows in bucket.tables.items()},
             "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
         }
 

@@ -61,6 +61,15 @@ def fix_sources(settings: Settings, names: Sequence[str]) -> None:
     write_whole(pipeline_file(folder), json.dumps(saved | {"sources": list(names)}))
 
 
+def sources_of(checkpoint: Path) -> list[str]:
+    """The streams and tables, in lower case, that had sources when the checkpoint was last started."""
+    try:
+        saved = json.loads(pipeline_file(checkpoint).read_text())
+        return [str(name) for name in saved.get("sources", ())]
+    except (OSError, ValueError, AttributeError):
+        return []
+
+
 def has_begun(checkpoint: Path) -> bool:
     """Whether Spark has planned a micro-batch: from then on sources, and what scripts have said, stay."""
     return any(f.name.isdigit() for f in (checkpoint / "offsets").glob("*"))
