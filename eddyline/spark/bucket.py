@@ -61,6 +61,7 @@ class Input:
 
     version: int
     now: int
+    amended: int  # how often the micro-batch was amended
     notes: list[dict[str, Any]] = field(default_factory=list)
     rows: dict[tuple[str, str], list[tuple[int, pa.Table]]] = field(
         default_factory=dict
@@ -87,12 +88,14 @@ class Bucket:
         self.broken: dict[int, str] = {}  # families whose operators failed, and how
         self.bad: list[Bad] = []  # who went wrong in the last step
         self.broke: list[int] = []  # families whose operators failed in the last step
+        self.amended = 0  # how often the micro-batch of the last step was amended
 
     def step(self, given: Sequence[Placed]) -> list[Part]:
         """One micro-batch: its blocks, in the order of their places."""
         start = self.arrivals
         self.bad, self.broke = [], []
         taken = self._take(given)
+        self.amended = taken.amended
         parts = self._commits(taken, start)
         for name, changes in taken.tables:
             parts += self._change(name, apply_changes(self.tables[name], changes))
@@ -144,7 +147,8 @@ class Bucket:
     def _take(self, given: Sequence[Placed]) -> Input:
         decoded = [(place, *blocks.decode(b)) for place, b in given]
         notes = [(place, h) for place, h, _ in decoded if h["kind"] == "note"]
-        taken = Input(max(h["version"] for _, h in notes), max(h["now"] for _, h in notes))
+        version, now = (max(h[name] for _, h in notes) for name in ("version", "now"))
+        taken = Input(version, now, max(h.get("amended", 0) for _, h in notes))
         base = {}
         for (source, partition, _), h in notes:
             base[source, partition] = self.arrivals
@@ -205,7 +209,10 @@ class Bucket:
 
     def _commits(self, taken: Input, since: int) -> list[Part]:
         parts: list[Part] = []
-        for action in self.replica.move_to(taken.version, lambda _, ids: np.full(len(ids), since, np.int64)):
+        moved = self.replica.move_to(
+            taken.version, lambda _, ids: np.full(len(ids), since, np.int64), amended=taken.amended > 0
+        )
+        for action in moved:
             parts += self._after(action, since, taken.now)
         return parts
 

@@ -8,6 +8,7 @@ what is sent elsewhere carries (batch, position), so that repeats can be told.
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +20,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import CatalogError, StateError
+from eddyline.spark import amendments
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.counts import write_counts
+from eddyline.spark.dropped_sinks import delivery_error, keep_undelivered
+from eddyline.spark.failures import is_interruption
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.places import FILES, claim, place_of, require_own_path
@@ -35,6 +39,7 @@ Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the 
 KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
 SHOWN = 20  # rows of a batch on the console
 TRIM_EVERY = 16  # micro-batches
+log = logging.getLogger("eddyline")
 
 
 class Delivery:
@@ -100,7 +105,7 @@ class Delivery:
         if self.settings.on_bad_rows == "set apart":
             reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
-            self._deliver(sink, [s for s in staged if s.declared == text], batch)
+            self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
         self._write_clocks(batch, reports[0]["clocks"])
         write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
         self.seen.take(packed, seen_file(self.settings.own))
@@ -110,6 +115,19 @@ class Delivery:
         self._again = False
         for listener in self.listeners:
             listener(batch, reports, time.perf_counter() - begun)
+
+    def _deliver_or_keep(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
+        """Delivers to a sink. If that fails the run stops, unless the sink was dropped: then its rows are kept."""
+        try:
+            self._deliver(sink, staged, batch)
+        except Exception as e:
+            if is_interruption(e):
+                raise
+            self.mirror.catch_up()
+            if sink.sql in {s.sql for s in self.mirror.catalog.sinks}:
+                raise delivery_error(sink, batch, e) from e
+            place = keep_undelivered(self.settings, sink, staged, batch)
+            log.warning("Rows for the sink %r, which was dropped, are kept in %s: %s", sink.name, place, e)
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
@@ -153,6 +171,7 @@ class Delivery:
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         write_whole(self.settings.clocks_file(batch), json.dumps(clocks))
         self.settings.clocks_file(batch - KEPT).unlink(missing_ok=True)
+        amendments.forget(self.settings, batch - KEPT)
 
     def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         """Lets go of commits that no bucket would need to come back.

@@ -51,11 +51,16 @@ def interrupted_briefly() -> Iterator[None]:
     try:
         yield
     except Exception as e:
-        text = str(e)
-        if not any(sign in text for sign in _INTERRUPTED):
+        if not is_interruption(e):
             raise
         calling = "py4j.protocol.Py4JJavaError: An error occurred while calling"
         raise RuntimeError(f"{calling} Spark: {_INTERRUPTED[0]}") from None
+
+
+def is_interruption(error: Exception | str) -> bool:
+    """Whether an error says no more than that Spark was asked to stop."""
+    text = str(error)
+    return any(sign in text for sign in _INTERRUPTED)
 
 
 def told(failure: Exception) -> Error:

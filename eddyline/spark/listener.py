@@ -21,7 +21,8 @@ from eddyline.spark.progress import Progress
 
 
 class ProgressListener(StreamingQueryListener):
-    def __init__(self, progress: Progress, ended: Callable[[str], None]) -> None:
+    def __init__(self, progress: Progress, ended: Callable[[str, str], None]) -> None:
+        """`ended` is told which run has ended, and with what error; an empty text if it was stopped."""
         self.progress = progress
         self.ended = ended
 
@@ -35,4 +36,4 @@ class ProgressListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self.ended(str(event.runId))
+        self.ended(str(event.runId), event.exception or "")

@@ -37,6 +37,7 @@ from eddyline.state.delta import Delta, Ints, query_of
 
 HEAD = ("query", "op", "ts", "exp", "batch", "position")
 PER_WRITER = 2**40  # positions of one writer in one batch
+PER_ATTEMPT = 2**32  # of them, those of one attempt at it, where amendments make attempts differ
 DEAD_LETTER = ""  # the name that rows set apart are staged under: no sink has it
 
 
@@ -56,11 +57,13 @@ class Staged:
 class Stager:
     """Stages the changes that one writer has in one batch."""
 
-    def __init__(self, replica: Replica, settings: Settings, batch: int, writer: int) -> None:
+    def __init__(self, replica: Replica, settings: Settings, batch: int, writer: int, amended: int = 0) -> None:
+        """`amended`: how often the micro-batch was amended; its rows then have positions that no attempt before had."""
         self.catalog = replica.catalog
         self.settings = settings
         self.batch = batch
         self.writer = writer
+        self.first = writer * PER_WRITER + amended % (PER_WRITER // PER_ATTEMPT) * PER_ATTEMPT
         self.staged: list[Staged] = []
         self._synced = 0  # how many of them are on the disk
         self._written: dict[int, int] = {}  # rows so far, by family
@@ -72,7 +75,7 @@ class Stager:
             return
         start = self._written.get(family.number, 0)
         self._written[family.number] = start + len(delta)
-        position = self.writer * PER_WRITER + np.arange(start, start + len(delta))
+        position = self.first + np.arange(start, start + len(delta))
         whole = output_table(family, queries, delta, self.batch, position)
         for sink, query in wanting:
             rows = whole if query is None else whole.filter(pc.equal(whole.column("query"), query))

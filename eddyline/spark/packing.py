@@ -75,8 +75,9 @@ class Packer:
         self.routes = Routes(self.replica, settings.buckets)
 
     def open(self, moment: Moment, relation: str, number: int) -> Partition:
-        self._move_to(moment.version)
-        stager = Stager(self.replica, self.settings, moment.batch, self.settings.buckets + number)
+        self._move_to(moment)
+        writer = self.settings.buckets + number
+        stager = Stager(self.replica, self.settings, moment.batch, writer, moment.amended)
         return Partition(moment, relation, number, stager)
 
     def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
@@ -127,12 +128,16 @@ class Packer:
         """The notes of a partition, when all of it has been packed; the last one is its report."""
         header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
         header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
+        header |= {"amended": partition.moment.amended} if partition.moment.amended else {}
         note = blocks.encode(header)
         report = blocks.encode({"kind": "report", "report": partition.report()})
         return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
 
-    def _move_to(self, version: int) -> None:
-        for action in self.replica.move_to(version, lambda _, ids: np.zeros(len(ids), np.int64)):
+    def _move_to(self, moment: Moment) -> None:
+        moved = self.replica.move_to(
+            moment.version, lambda _, ids: np.zeros(len(ids), np.int64), amended=moment.amended > 0
+        )
+        for action in moved:
             match action:
                 case NewFamily() if self.replica.partitioning[action.number].kind == "stateless":
                     family = self.replica.families[action.number]

@@ -7,9 +7,11 @@ micro-batch and commits what was staged.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eddyline.errors import CatalogError, DataError, StateError
-from eddyline.spark import control
+from eddyline.spark import amendments, control
 from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
 from eddyline.spark.delivery import Consumer, Delivery
-from eddyline.spark.failures import interrupted_briefly
+from eddyline.spark.dropped_sinks import retract
+from eddyline.spark.failures import interrupted_briefly, is_interruption, told_of
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
@@ -49,6 +52,7 @@ CONF = {
 }
 
 
+log = logging.getLogger("eddyline")
 _NO_STREAM = "Declare one in its script: CREATE STREAM … WATERMARK … USING parquet OPTIONS (path '…')."
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "clock": (None, "min", "max"),
@@ -170,6 +174,7 @@ class Pipeline:
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
         plan = self._plan()
+        self._amend()
         self.delivery.claim(self.mirror.catalog.sinks)
         self.delivery.sweep()
         writer = plan.writeStream.foreachBatch(self._deliver)
@@ -183,8 +188,25 @@ class Pipeline:
                 raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
         return Run(writer.start(), self.progress)
 
-    def _ended(self, run: str) -> None:
+    def _amend(self) -> None:
+        """Lets what was dropped since take effect in a micro-batch that has failed."""
+        batch = amendments.planned(Path(self.settings.checkpoint))
+        if batch is None:
+            return
+        before = amendments.commit_of(Path(self.settings.checkpoint), batch)
+        self.mirror.catch_up()
+        amendment = amendments.amend(self.settings, self.mirror.version)
+        if amendment is not None:
+            retract(self.settings, batch, before, self.mirror.catalog.sinks)
+            log.warning(
+                "Micro-batch %d, which failed, is done again with commit %d of the catalog in place of %d.",
+                batch, amendment.commit, before,
+            )  # fmt: skip
+
+    def _ended(self, run: str, error: str) -> None:
         if self._run is not None and self._run.runId == run:
+            if error and not is_interruption(error):
+                amendments.note_failure(self.settings, told_of(error).message)
             self._alone.__exit__()
 
     def _own_conf(self) -> dict[str, str]:
@@ -221,8 +243,18 @@ class Pipeline:
         return max(100, min(limits)) if limits else 0
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
-        with interrupted_briefly():
+        with interrupted_briefly(), self._noting_failures():
             self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        """Notes a failure at once: the process may end before Spark tells that the run has."""
+        try:
+            yield
+        except Exception as e:
+            if not is_interruption(e):
+                amendments.note_failure(self.settings, str(e))
+            raise
 
 
 def _check(buckets: int | None, **chosen: str | None) -> None:

@@ -36,6 +36,7 @@ from eddyline.spark.commits import (
     SplitQueries,
     Undefine,
 )
+from eddyline.spark.netting import net
 from eddyline.sql.catalog import Catalog, Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
@@ -66,16 +67,24 @@ class Replica:
         self._keeps = keeps
         self._place = place
         self._out: dict[int, set[int]] = {}  # by family: the queries in quarantine
+        self._removed: dict[int, set[int]] = {}  # by family: queries that commits in progress add and remove again
 
-    def move_to(self, version: int, since: Since) -> Iterator[Action]:
+    def move_to(self, version: int, since: Since, *, amended: bool = False) -> Iterator[Action]:
         """Applies the commits up to a version; gives each action after it was applied.
 
-        `since` tells, for queries of a family, from which arrival number on they see tuples.
+        `since` tells, for queries of a family, from which arrival number on they see tuples. In an amended micro-batch,
+        what does not outlast the commits is left out.
         """
         base = self.log.snapshot_before(version) if not self.version else 0
         if base:
             yield from self._applied(self.log.read_snapshot(base), since)
             self.version = base
+        if amended:
+            numbers = range(self.version + 1, version + 1)
+            left = net([action for n in numbers for action in self.log.read(n)], self.families)
+            self._removed = left.removed
+            yield from self._applied(left.actions, since)
+            self._removed, self.version = {}, max(self.version, version)
         while self.version < version:
             yield from self._applied(self.log.read(self.version + 1), since)
             self.version += 1
@@ -158,6 +167,9 @@ class Replica:
             bucket, buckets = self._place
             own = ids % buckets == bucket
             ids, names, params = ids[own], names.filter(own), tuple(p.filter(own) for p in params)
+        if self._removed.get(action.family):
+            stays = ~np.isin(ids, list(self._removed[action.family]))
+            ids, names, params = ids[stays], names.filter(stays), tuple(p.filter(stays) for p in params)
         queries.add_some(names, params, ids, since(action.family, ids), next_id)
 
     def _gone(self, family: int, ids: Ints, kept: bool) -> None:

@@ -92,7 +92,7 @@ class Resident:
     def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
         """Stages what a step gave; tells the driver of it, and of what was packed."""
         bucket = keeper.bucket
-        stager = Stager(bucket.replica, keeper.settings, batch, bucket.number)
+        stager = Stager(bucket.replica, keeper.settings, batch, bucket.number, bucket.amended)
         matches: dict[int, int] = {}
         for p in parts:
             family = p.running.family

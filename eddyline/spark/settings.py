@@ -98,3 +98,4 @@ class Moment:
     version: int  # of the catalog
     now: int  # wall clock, milliseconds
     clocks: dict[str, Any]  # by stream: how its clock stood before
+    amended: int = 0  # how often a later commit of the catalog took the place of the one it was planned with

@@ -1,7 +1,7 @@
 """The two Python stages of the plan, thin: they carry blocks between Spark and the residents.
 
 `pack` runs where source partitions are; `Process` runs once per bucket and holds its state. Which commit of the catalog
-is in force in a micro-batch is read from Spark's own offset log, so that a replay finds the same one.
+is in force in a micro-batch is read from Spark's own offset log and from amendments, so that a replay finds the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from eddyline.errors import StateError
+from eddyline.spark.amendments import in_force
 from eddyline.spark.calling import call, slot_of_bucket, slot_of_partition
 from eddyline.spark.control import offset_in
 from eddyline.spark.settings import Moment, Settings
@@ -157,4 +158,5 @@ def moment_of(settings: Settings, batch: int) -> Moment:
     offset = offset_in((Path(settings.checkpoint) / "offsets" / str(batch)).read_text())
     before = settings.clocks_file(batch - 1)
     clocks = json.loads(before.read_text()) if batch else {}
-    return Moment(batch, offset["commit"], offset["now"], clocks)
+    commit, amended = in_force(settings.own, batch, offset["commit"])
+    return Moment(batch, commit, offset["now"], clocks, amended)

@@ -28,7 +28,7 @@ from eddyline.sql.catalog import Sink
 Rows = Mapping[str, Sequence[pa.Table]]  # by stream or table: its source partitions
 
 
-class BrokenOff(Exception):
+class BrokenOff(BaseException):
     """Here the run was killed."""
 
 
