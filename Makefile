@@ -17,6 +17,7 @@ check: lint test ## format, lint, strict types, then every test
 nightly: setup ## every test that can go further, with many more seeds
 	EDDYLINE_NIGHTLY=1 $(PYTEST) tests/oracle tests/errors tests/families tests/index tests/local tests/operators tests/reference \
 		tests/spark
+	$(PYTHON) -m tests.spark.fault_run --report docs/runs/faults.txt
 
 bench: setup ## every benchmark, one after the other
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(PYTHON) -m benchmarks.$$name; done
