@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import eddyline
+from eddyline.commands import checkpoint as checkpoint_commands
 from eddyline.commands import query
 
 app = typer.Typer(
@@ -106,6 +107,7 @@ def run(
 
 
 app.add_typer(query.app, name="query")
+app.add_typer(checkpoint_commands.app, name="checkpoint")
 app.command()(query.late)
 
 

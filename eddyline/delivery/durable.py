@@ -11,8 +11,12 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
+from uuid import uuid4
 
+Durability = Literal["fsync", "none"]
 THREADS = 8
+HIDDEN = "."  # with this at the beginning of its name, readers of data pass a file over
 
 
 def fsync_file(file: Path) -> None:
@@ -50,3 +54,20 @@ def _fsync(path: Path, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_file(file: Path, text: str, durability: Durability = "fsync") -> None:
+    """Writes a file that is there whole, as it was or as it is now, also after a loss of power.
+
+    Its new content may only be certain once its folder is synchronised.
+    """
+    beside = file.with_name(f"{HIDDEN}{file.name.lstrip('.')}-{uuid4().hex}")
+    try:
+        with beside.open("w", encoding="utf-8") as f:
+            f.write(text)
+            f.flush()
+            if durability == "fsync":
+                os.fsync(f.fileno())
+        os.replace(beside, file)
+    finally:
+        beside.unlink(missing_ok=True)

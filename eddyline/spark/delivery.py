@@ -12,6 +12,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.delivery.marks import STAGED, Epoch, write_mark
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark import amendments
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.counts import write_counts
 from eddyline.spark.dropped_sinks import delivery_error, keep_undelivered
+from eddyline.spark.epochs import begin_epoch
 from eddyline.spark.failures import is_interruption
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
-from eddyline.spark.places import FILES, claim, place_of, require_own_path
+from eddyline.spark.places import FILES, claim, place_of, require_claimed, require_own_path
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
@@ -52,8 +55,10 @@ class Delivery:
         self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
         self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
-        self._claimed: set[str] = set()  # by their texts, the sinks whose folders are known to be ours
+        self._claimed: set[str] = set()  # by their texts, the sinks whose folders this run has claimed
         self._again = True  # whether the next batch may have been tried before
+        self._epoch: Epoch | None = None  # of the run
+        self._delivered: list[Sink] = []  # file sinks that the micro-batch has been delivered to
 
     def check(self) -> None:
         """Whether every sink can be served."""
@@ -65,17 +70,30 @@ class Delivery:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
 
+    @property
+    def epoch(self) -> Epoch:
+        if self._epoch is None:
+            self._epoch = begin_epoch(Path(self.settings.checkpoint), self.settings.base)
+        return self._epoch
+
+    def begin(self) -> None:
+        """Begins a run: it has a new epoch, the folders of all sinks are its own, and nothing is staged."""
+        self._epoch = None
+        self._claimed.clear()
+        self.claim(self.mirror.catalog.sinks)
+        self.sweep()
+
     def claim(self, sinks: Iterable[Sink]) -> None:
-        """Marks the folders of sinks as this pipeline's, once in a run."""
+        """Marks the folders of sinks as this run's, once in a run."""
         for sink in (s for s in sinks if s.sql not in self._claimed):
-            claim(sink, self.settings)
+            claim(sink, self.settings, self.epoch)
             self._claimed.add(sink.sql)
 
     def sweep(self) -> None:
         """Removes what interrupted attempts have staged; no task may be running."""
         self._again = True
         for place in self._places(self.mirror.catalog.sinks):
-            shutil.rmtree(place / "_staged", ignore_errors=True)
+            shutil.rmtree(place / STAGED, ignore_errors=True)
 
     def _places(self, sinks: Iterable[Sink]) -> list[Path]:
         return [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in sinks)]
@@ -97,15 +115,16 @@ class Delivery:
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         sinks = self._sinks_of(staged)
+        self._require_claimed()
         if self._again:
-            for place in self._places(sinks.values()):
-                remove_files(place, batch)
+            remove_files(self.settings.own / "dead_letter", batch)
         dead = [s for s in staged if s.sink == DEAD_LETTER]
         commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
         if self.settings.on_bad_rows == "set apart":
             reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
+        self._announce(batch)
         self._write_clocks(batch, reports[0]["clocks"])
         write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
         self.seen.take(packed, seen_file(self.settings.own))
@@ -132,14 +151,33 @@ class Delivery:
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
         if format_ in FILES:
-            self.claim([sink])  # it may have been declared while this runs
-            commit_files(place, staged, batch, format_, self.settings.durability)
+            self.claim([sink])  # it may have been dropped since
+            committed = commit_files(place, staged, batch, format_, self.settings.durability)
+            if self._again:
+                # Files of an earlier attempt had the same rows: where they had the same names, no reader missed one.
+                remove_files(place, batch, committed)
+            self._delivered.append(sink)
             return
         for folder in sorted({s.folder for s in staged}):
             files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]
             self._send(sink, format_, folder, files, batch)
         for s in staged:
             Path(s.file).unlink(missing_ok=True)
+
+    def _require_claimed(self) -> None:
+        """Raises, before anything is moved, if the folder of some sink has been claimed by another run."""
+        self._delivered.clear()
+        sinks = [s for s in self.mirror.catalog.sinks if s.external.format.lower() in FILES]
+        self.claim(sinks)  # some may have been declared while this runs
+        for sink in sinks:
+            require_claimed(sink, self.settings, self.epoch)
+
+    def _announce(self, batch: int) -> None:
+        """Marks sinks as complete up to a batch, for readers that go by it: all rows of all families are in place."""
+        for sink in self._delivered:
+            mark = require_claimed(sink, self.settings, self.epoch)  # by now another run may have claimed it
+            if mark.complete < batch:
+                write_mark(place_of(sink, self.settings), replace(mark, complete=batch), self.settings.durability)
 
     def _send(self, sink: Sink, format_: str, folder: str, files: Sequence[str], batch: int) -> None:
         match format_:

@@ -11,10 +11,10 @@ within a family and the same after a replay, so that any consumer can drop repea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -22,14 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eddyline.delivery.durable import fsync_all, make_folder
+from eddyline.delivery.durable import Durability, fsync_all, make_folder
+from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
 from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
-from eddyline.spark.places import FORMAT, folder_name, place_of
+from eddyline.spark.places import folder_name, place_of
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink, Stream
@@ -107,7 +108,7 @@ class Stager:
         return [t for t in sink.targets if pc.index(queries.names, t).as_py() >= 0]
 
     def _write(self, sink: Sink | None, place: Path, folder: str, rows: pa.Table) -> None:
-        file = place / "_staged" / uuid4().hex
+        file = place / STAGED / uuid4().hex
         file.parent.mkdir(parents=True, exist_ok=True)
         if sink is not None and sink.external.format.lower() == "json":
             with file.open("w", encoding="utf-8") as f:
@@ -166,19 +167,21 @@ def commit_files(
     staged: Sequence[Staged],
     batch: int,
     suffix: str,
-    durability: Literal["fsync", "none"] = "fsync",
-) -> None:
-    """Moves the files of a batch into place under one sink's path; they are there after a loss of power."""
-    folders = {path / s.folder if s.folder else path for s in staged}
+    durability: Durability = "fsync",
+) -> set[Path]:
+    """Moves the files of a batch into place under one sink's path, and returns them; they outlive a loss of power."""
+    folders = {path / s.folder for s in staged}
     for folder in folders:
         if durability == "fsync":
             make_folder(folder)
         else:
             folder.mkdir(parents=True, exist_ok=True)
+    committed = set()
     for s in staged:
-        name = f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
+        file = path / s.folder / f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
         try:
-            Path(s.file).rename((path / s.folder if s.folder else path) / name)
+            Path(s.file).rename(file)
+            committed.add(file)
         except FileNotFoundError:
             raise StateError(
                 f"The staged file {s.file!r} of micro-batch {batch} is gone.",
@@ -186,10 +189,11 @@ def commit_files(
             ) from None
     if durability == "fsync":
         fsync_all([], folders)
+    return committed
 
 
-def remove_files(path: Path, batch: int) -> None:
-    """Removes what an earlier attempt at a batch has put under one sink's path."""
-    for folder in [path, *path.iterdir()] if path.is_dir() else ():
-        for left in folder.glob(f"part-{batch:09}-*") if folder.is_dir() else ():
-            left.unlink()
+def remove_files(path: Path, batch: int, kept: Collection[Path] = ()) -> None:
+    """Removes what an earlier attempt at a batch has put under one sink's path, without what this one has put there."""
+    for part in (p for folder in folders_of(path) for p in parts_of(folder) if p.batch == batch):
+        if part.path not in kept:
+            part.path.unlink()

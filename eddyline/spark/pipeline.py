@@ -175,8 +175,7 @@ class Pipeline:
             self.spark.conf.set(key, value)
         plan = self._plan()
         self._amend()
-        self.delivery.claim(self.mirror.catalog.sinks)
-        self.delivery.sweep()
+        self.delivery.begin()
         writer = plan.writeStream.foreachBatch(self._deliver)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
         if available_now:

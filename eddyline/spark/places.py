@@ -1,8 +1,9 @@
 """Places: where checkpoints and sinks are on the file system, and that each sink has its own.
 
-A file sink marks its folder with `_eddyline.json`: the format of what it writes, and whose it is. Committing a
-micro-batch removes what an earlier attempt has left of it, so two that wrote to one folder would remove each other's
-rows: whoever finds another's mark does not start.
+A file sink marks its folder (`delivery/marks.py`): the format of what it writes, whose it is, and which runs wrote
+there. Committing a micro-batch removes what an earlier attempt has left of it, so two that wrote to one folder would
+remove each other's rows: whoever finds another's mark does not start. A checkpoint that went back, restored from a
+backup, or a copy of it, would write rows again that are there: it does not start either.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from eddyline.delivery.durable import fsync_folder, make_folder
+from eddyline.delivery.marks import FORMAT, KEPT_EPOCHS, Epoch, Mark, last_batch, read_mark, write_mark
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.blocks import digest
-from eddyline.spark.settings import Settings, write_whole
+from eddyline.spark.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink
 
-FORMAT = 1  # of what sinks write
 FILES = ("parquet", "json")  # sinks that are folders of files, with a path of their own
-MARK = "_eddyline.json"
 _LONGEST = 200  # bytes of a folder's name; file systems take 255
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 
@@ -44,7 +46,7 @@ def local_path(text: str | Path, what: str) -> Path:
 def place_of(sink: Sink, settings: Settings) -> Path:
     """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
     is_file = sink.external.format.lower() in FILES
-    return _path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
+    return sink_path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
 
 
 def folder_name(name: str) -> str:
@@ -71,10 +73,11 @@ def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
 def _written(sink: Sink, base: str) -> Path | None:
     if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
         return None
-    return Path(os.path.normpath(_path(sink, base)))
+    return Path(os.path.normpath(sink_path(sink, base)))
 
 
-def _path(sink: Sink, base: str) -> Path:
+def sink_path(sink: Sink, base: str) -> Path:
+    """The folder of a file sink."""
     return Path(base) / local_path(sink.external.options["path"], f"path of sink {sink.name!r}")
 
 
@@ -91,39 +94,88 @@ def require_usable_path(sink: Sink, pipeline: Path) -> None:
         raise CatalogError(
             f"The sink {sink.name!r} cannot write to {str(place)!r}.", hint="Give it a path that can be written."
         )
-    mark, mine = place / MARK, json.loads(pipeline.read_text()) if pipeline.exists() else {}
-    if mark.exists() and "identity" in mine:
-        _require_same(sink, place, json.loads(mark.read_text()), mine["identity"])
+    mark, mine = read_mark(place), json.loads(pipeline.read_text()) if pipeline.exists() else {}
+    if mark is not None and "identity" in mine:
+        _require_same(sink, place, mark, mine["identity"])
 
 
-def claim(sink: Sink, settings: Settings) -> None:
-    """Marks the folder of a file sink as its own; raises if it is another's, or cannot be written."""
+def claim(sink: Sink, settings: Settings, epoch: Epoch) -> None:
+    """Marks the folder of a file sink as written by this run; raises if its rows are of another history than the
+    checkpoint's, or if it cannot be written."""
     if sink.external.format.lower() not in FILES:
         return
-    place = place_of(sink, settings)
-    file = place / MARK
-    mine = {"format": FORMAT, "sink": sink.name, "checkpoint": settings.checkpoint, "identity": settings.identity}
+    place, checkpoint = place_of(sink, settings), Path(settings.checkpoint)
     try:
-        if not file.exists() or not any(place.rglob("part-*")):
-            write_whole(file, json.dumps(mine))
-        _require_same(sink, place, json.loads(file.read_text()), settings.identity)
+        last = last_batch(place)
+        if last is None:
+            mark = _mark_without_rows(place, settings.identity, checkpoint)
+        else:
+            mark = read_mark(place)
+            if mark is not None:
+                _require_same(sink, place, mark, settings.identity)
+            _require_own_history(sink, place, mark, last, checkpoint)
+        before = mark or Mark(sink.name, "", settings.identity)
+        epochs = before.epochs if before.epoch == epoch.id else (*before.epochs, epoch)[-KEPT_EPOCHS:]
+        complete = max(before.complete, committed(checkpoint))
+        mine = replace(before, sink=sink.name, checkpoint=settings.checkpoint, epochs=epochs, complete=complete)
+        make_folder(place)
+        write_mark(place, mine, "fsync")
+        fsync_folder(place)
     except OSError as e:
         raise StateError(
             f"The sink {sink.name!r} cannot write to {str(place)!r}: {e.strerror}.", hint="Mend that, or its path."
         ) from None
-    except (ValueError, KeyError, TypeError):
-        raise StateError(f"{str(file)!r} is damaged.", hint="Restore it, or use another path.") from None
 
 
-def _require_same(sink: Sink, place: Path, mark: Mapping[str, Any], identity: str) -> None:
-    has = f"The folder {str(place)!r} of sink {sink.name!r} has rows"
-    if mark["format"] != FORMAT:
+def require_claimed(sink: Sink, settings: Settings, epoch: Epoch) -> Mark:
+    """The mark of a sink's folder; raises unless this run was the last to claim it."""
+    place = place_of(sink, settings)
+    mark = read_mark(place)
+    if mark is None:
+        raise StateError(f"The mark of {str(place)!r} is gone.", hint="Start the pipeline again.")
+    if mark.epoch != epoch.id:
         raise StateError(
-            f"{has} of format {mark['format']}, this version writes {FORMAT}.",
+            f"Another run writes to the folder {str(place)!r} of sink {sink.name!r}, with the checkpoint "
+            f"{mark.checkpoint!r}: one of the two checkpoints is a copy of the other.",
+            hint="Let only one of them run, or give their sinks paths of their own.",
+        )
+    return mark
+
+
+def _mark_without_rows(place: Path, identity: str, checkpoint: Path) -> Mark | None:
+    """What is left of the mark of a folder that has no rows: another's is of no account."""
+    try:
+        mark = read_mark(place)
+    except StateError:
+        return None
+    if mark is None or (mark.identity, mark.format) != (identity, FORMAT):
+        return None
+    known = [s.epoch for s in run_starts(checkpoint)]
+    return mark if foreign_from(mark, known) is None else replace(mark, epochs=(), complete=-1)
+
+
+def _require_own_history(sink: Sink, place: Path, mark: Mark | None, last: int, checkpoint: Path) -> None:
+    foreign = None if mark is None else foreign_from(mark, [s.epoch for s in run_starts(checkpoint)])
+    if foreign is None and last <= planned(checkpoint):
+        return
+    first = planned(checkpoint) + 1 if foreign is None else foreign
+    raise StateError(
+        f"The folder {str(place)!r} of sink {sink.name!r} has rows of a run that the checkpoint {str(checkpoint)!r} "
+        f"does not know, from micro-batch {first} on: the checkpoint was restored from a backup, or is a copy.",
+        hint=f"`eddyline checkpoint rewind {checkpoint}` removes those rows, and the next run goes on exactly. Or go "
+        "on with the checkpoint that wrote them, or use another path.",
+    )
+
+
+def _require_same(sink: Sink, place: Path, mark: Mark, identity: str) -> None:
+    has = f"The folder {str(place)!r} of sink {sink.name!r} has rows"
+    if mark.format != FORMAT:
+        raise StateError(
+            f"{has} of format {mark.format}, this version writes {FORMAT}.",
             hint="Use the version of Eddyline that wrote them, or another path.",
         )
-    if mark["identity"] != identity and any(place.rglob("part-*")):
+    if mark.identity != identity and last_batch(place) is not None:
         raise StateError(
-            f"{has} of another run, with the checkpoint {mark['checkpoint']!r}.",
+            f"{has} of another run, with the checkpoint {mark.checkpoint!r}.",
             hint="Go on with that checkpoint, or use another path, or remove the folder if nobody needs its rows.",
         )

@@ -80,7 +80,7 @@ class Bare:
         self.mirror = Mirror(self.settings.log())
         self.mirror.run_script(script)
         self.delivery = Mortal(self.settings, self.mirror, self._live)
-        self.delivery.sweep()
+        self.delivery.begin()
 
     def take(self, rows: Rows, version: int, now: int) -> list[dict[str, Any]]:
         """One micro-batch; returns the reports of the buckets."""
@@ -107,6 +107,9 @@ class Bare:
         self.delivery.commit(self.batch, [report for *_, report in answers])
         self._live()
         self.stores = [s.changed(*a[:3]) for s, a in zip(self.stores, answers, strict=True)]
+        commits = Path(self.settings.checkpoint) / "commits"
+        commits.mkdir(exist_ok=True)
+        (commits / str(self.batch)).touch()
         self.batch += 1
         return [report for *_, report in answers]
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from eddyline.delivery.marks import FORMAT, MARK, OLD_MARK, read_mark
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.checkpoint import folder_of
 from eddyline.spark.commits import CommitLog
+from eddyline.spark.epochs import begin_epoch
 from eddyline.spark.mirror import Mirror
-from eddyline.spark.places import FORMAT, MARK, claim, folder_name, local_path
+from eddyline.spark.places import claim as claim_for
+from eddyline.spark.places import folder_name, local_path
 from eddyline.spark.settings import Settings, pipeline_file, write_whole
 from eddyline.sql.catalog import External, Sink
 from tests.spark.inline import Inline
@@ -56,6 +61,14 @@ def test_names_of_folders_differ_where_names_do_and_plain_ones_stay() -> None:
     assert all(len(folder_name(n).encode()) <= 200 for n in names)
     assert len({folder_name(n) for n in names}) == len(names)
     assert [folder_name(n) for n in names[-3:]] == names[-3:]
+
+
+def claim(sink: Sink, settings: Settings) -> None:
+    """As a run does that begins; it has planned a micro-batch."""
+    checkpoint = Path(settings.checkpoint)
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "offsets" / "0").touch()
+    claim_for(sink, settings, begin_epoch(checkpoint, settings.base))
 
 
 def with_rows(folder: Path) -> None:
@@ -141,3 +154,23 @@ def test_files_say_their_format_and_lie_in_the_folder_of_their_sink(tmp_path: Pa
     (file,) = [f for f in inline.out.rglob("part-*") if f.parent.parent == inline.out][:1]
     assert pq.read_schema(file).metadata[b"eddyline.format"] == str(FORMAT).encode()
     assert not list(tmp_path.glob("_x*"))
+
+
+def test_no_reader_of_json_files_or_of_a_folder_takes_the_mark_for_rows(tmp_path: Path) -> None:
+    claim(sink("out", format_="json"), settings(tmp_path))
+    (tmp_path / "out" / "part-000000000-00000-000.json").write_text('{"a": 1}\n')
+    assert duckdb.sql(f"SELECT * FROM read_json('{tmp_path}/out/*.json')").fetchall() == [(1,)]
+    assert ds.dataset(tmp_path / "out", format="json").to_table().to_pylist() == [{"a": 1}]
+
+
+def test_a_folder_with_the_mark_of_an_older_version_stays_valid(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with_rows(tmp_path / "out")
+    said = {"format": 1, "sink": "out", "checkpoint": "ck", "identity": "one"}
+    (tmp_path / "out" / OLD_MARK).write_text(json.dumps(said))
+    with pytest.raises(StateError, match="has rows of another run"):
+        claim(sink("out"), settings(tmp_path, "two"))
+    claim(sink("out"), settings(tmp_path))
+    assert [f.name for f in (tmp_path / "out").iterdir() if f.is_file()] == [MARK]
+    mark = read_mark(tmp_path / "out")
+    assert mark is not None and mark.epoch

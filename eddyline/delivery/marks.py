@@ -1,0 +1,124 @@
+"""The mark of a sink's folder: whose rows are there, of which runs, and up to which micro-batch they are complete.
+
+It is the file `.eddyline` in the folder of a file sink. Its name hides it from readers of `*.json` and of whole
+folders. Only the pipeline that owns the folder writes it; readers go by `complete`: the files of that micro-batch and
+of all before it are in place, in all folders of the sink.
+
+Every run has an epoch, an id drawn at random. The mark names the last epochs that wrote here, each with the first
+micro-batch it could write. A copy of a checkpoint, or one restored from a backup, lacks the epochs of the runs that it
+did not see: where the mark names one of them, the rows from its first micro-batch on are those of another history.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from eddyline.delivery.durable import HIDDEN, Durability, replace_file
+from eddyline.errors import StateError
+
+FORMAT = 1  # of what sinks write
+MARK = ".eddyline"
+OLD_MARK = "_eddyline.json"  # as versions before 0.2 named it: `*.json` finds it
+STAGED = "_staged"  # the folder of files that no micro-batch has committed yet
+KEPT_EPOCHS = 64  # a mark is read in every micro-batch, so it stays small
+PART = re.compile(r"part-(\d{9})-(.+)\.(parquet|json)")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One run of a pipeline."""
+
+    id: str
+    first: int  # the first micro-batch that it may write
+
+
+@dataclass(frozen=True)
+class Mark:
+    sink: str
+    checkpoint: str  # where it was when it last wrote here
+    identity: str  # of the checkpoint
+    epochs: tuple[Epoch, ...] = ()  # the last of those that wrote here, in their order
+    complete: int = -1  # the last micro-batch whose files are all in place
+    rewound: int = 0  # how often rows were removed because the checkpoint went back
+    rewound_to: int = -1  # the last micro-batch that stayed, the last time
+    format: int = FORMAT
+
+    @property
+    def epoch(self) -> str:
+        """The id of the last run that wrote here; empty if that was before there were epochs."""
+        return self.epochs[-1].id if self.epochs else ""
+
+
+def read_mark(folder: Path) -> Mark | None:
+    """The mark of a folder; None if it has none."""
+    for name in (MARK, OLD_MARK):
+        try:
+            said = json.loads((folder / name).read_text(encoding="utf-8"))
+            return _mark(said)
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            raise StateError(f"{str(folder / name)!r} is damaged.", hint="Restore it, or use another path.") from None
+    return None
+
+
+def _mark(said: Any) -> Mark:
+    epochs = tuple(Epoch(e["id"], e["first"]) for e in said.get("epochs", []))
+    return Mark(
+        said["sink"],
+        said["checkpoint"],
+        said["identity"],
+        epochs,
+        said.get("complete", -1),
+        said.get("rewound", 0),
+        said.get("rewound_to", -1),
+        said["format"],
+    )
+
+
+def write_mark(folder: Path, mark: Mark, durability: Durability) -> None:
+    replace_file(folder / MARK, json.dumps(asdict(mark)), durability)
+    (folder / OLD_MARK).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, order=True)
+class PartFile:
+    """A file of rows. It has rows of the micro-batch in its name, or up to that one if it was compacted."""
+
+    batch: int
+    rest: str  # of its name: the writer and a count, or what else tells it from others of the micro-batch
+    path: Path
+
+    @property
+    def format(self) -> str:
+        return self.path.suffix[1:]
+
+
+def folders_of(place: Path) -> list[Path]:
+    """The folders of a sink that may hold rows: its own, and one for each family or query."""
+    if not place.is_dir():
+        return []
+    below = [f for f in place.iterdir() if f.name[0] != HIDDEN and f.name != STAGED and f.is_dir()]
+    return [place, *sorted(below)]
+
+
+def parts_of(folder: Path) -> list[PartFile]:
+    """The files of rows in one folder, in the order of their micro-batches."""
+    return sorted(_parts(folder))
+
+
+def _parts(folder: Path) -> Iterator[PartFile]:
+    for file in folder.iterdir() if folder.is_dir() else ():
+        match = PART.fullmatch(file.name)
+        if match is not None:
+            yield PartFile(int(match[1]), match[2], file)
+
+
+def last_batch(place: Path) -> int | None:
+    """The last micro-batch of which a sink has rows; None if it has none."""
+    return max((p.batch for f in folders_of(place) for p in _parts(f)), default=None)

@@ -1,0 +1,134 @@
+"""A sink's folder notices a checkpoint whose history is not its own: one restored from a backup, or a copy."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eddyline.delivery.marks import read_mark
+from eddyline.errors import StateError
+from eddyline.spark.epochs import run_starts
+from eddyline.spark.rewinding import plan_rewind, rewind
+from tests.spark.bare import Bare
+from tests.spark.expected import Delivered, delivered
+from tests.spark.setbacks import COUNT, SINK, STREAM, batches, take
+
+pytestmark = pytest.mark.usefixtures("apart")
+SCRIPT = "\n".join((STREAM, COUNT, SINK))
+
+
+class Kept:
+    """A pipeline with a backup: its folder, and what Spark would have in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.host = Bare(folder, SCRIPT, 2)
+        (folder / "ck" / "eddyline" / "pipeline.json").write_text('{"format": 1, "buckets": 2, "clock": "min"}')
+
+    def take(self, *seconds: int) -> None:
+        for s in seconds:
+            take(self.host, (1, s, s), (2, s, s))
+
+    def back_up(self) -> None:
+        shutil.copytree(self.folder / "ck", self.folder / "backup")
+        self.stores, self.batch = copy.deepcopy(self.host.stores), self.host.batch
+
+    def restore(self) -> None:
+        shutil.rmtree(self.folder / "ck")
+        shutil.copytree(self.folder / "backup", self.folder / "ck")
+        self.host.stores, self.host.batch = copy.deepcopy(self.stores), self.batch
+
+    def start(self) -> None:
+        self.host.start(SCRIPT)
+
+    def delivered(self) -> Delivered:
+        return delivered(self.folder / "out")
+
+
+def undisturbed(folder: Path, *seconds: int) -> Delivered:
+    kept = Kept(folder)
+    kept.take(*seconds)
+    return kept.delivered()
+
+
+def test_a_restored_backup_is_refused_and_goes_on_exactly_after_a_rewind(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "a")
+    kept.take(10, 20)
+    kept.back_up()
+    kept.take(30, 40)
+    kept.restore()
+    with pytest.raises(StateError, match="from micro-batch 2 on: the checkpoint was restored") as e:
+        kept.start()
+    assert "eddyline checkpoint rewind" in str(e.value)
+    assert batches(tmp_path / "a" / "out") == [0, 1, 2, 3]
+    ck = tmp_path / "a" / "ck"
+    rewind(ck, plan_rewind(ck))
+    assert plan_rewind(ck) == []
+    kept.start()
+    kept.take(25, 35)
+    assert kept.delivered() == undisturbed(tmp_path / "b", 10, 20, 25, 35)
+
+
+def test_a_restored_backup_is_noticed_also_where_no_batch_came_after_it(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.take(10)
+    kept.back_up()
+    kept.start()  # another run, that found nothing to do
+    kept.restore()
+    with pytest.raises(StateError, match="does not know"):
+        kept.start()
+
+
+def test_a_batch_that_was_delivered_and_not_committed_is_no_other_history(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.take(10, 20)
+    (tmp_path / "ck" / "commits" / "1").unlink()
+    kept.start()
+    mark = read_mark(tmp_path / "out")
+    assert mark is not None and mark.complete == 1 and len(mark.epochs) == 2
+
+
+def test_of_two_copies_the_one_that_started_first_stops_and_may_not_start_again(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.take(10)
+    shutil.copytree(tmp_path / "ck", tmp_path / "copy")
+    other = copy.copy(kept.host)
+    other.stores, other.settings = (
+        copy.deepcopy(kept.host.stores),
+        replace(kept.host.settings, checkpoint=str(tmp_path / "copy")),
+    )
+    other.start(SCRIPT)
+    with pytest.raises(StateError, match="Another run writes to the folder"):
+        kept.take(20)
+    take(other, (1, 5, 20))
+    with pytest.raises(StateError, match="does not know, from micro-batch 1 on"):
+        kept.start()
+    assert batches(tmp_path / "out") == [0, 1]
+
+
+def test_a_folder_of_rows_that_no_planned_batch_has_is_refused_without_epochs_too(tmp_path: Path) -> None:
+    """As a version before epochs leaves it."""
+    kept = Kept(tmp_path)
+    kept.take(10, 20)
+    for mark in (tmp_path / "out").glob(".eddyline"):
+        mark.unlink()
+    kept.start()
+    (tmp_path / "out" / ".eddyline").unlink()
+    (tmp_path / "ck" / "offsets" / "1").unlink()
+    with pytest.raises(StateError, match="from micro-batch 1 on"):
+        kept.start()
+
+
+def test_half_a_line_of_an_interrupted_start_is_passed_over(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    with (tmp_path / "ck" / "eddyline" / "epochs").open("a") as f:
+        f.write('{"id": "a')
+    kept.start()
+    kept.take(10)
+    mark = read_mark(tmp_path / "out")
+    assert mark is not None
+    assert [s.epoch for s in run_starts(tmp_path / "ck")] == list(mark.epochs)
