@@ -72,6 +72,9 @@ def run(
     on_error: Annotated[
         Literal["quarantine", "null"], typer.Option(help="What happens with a query that fails on some row.")
     ] = "quarantine",
+    allow_functions: Annotated[
+        bool, typer.Option("--allow-functions", help="Trust and run the Python functions that the checkpoint holds.")
+    ] = False,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve figures to Prometheus; 0 takes a free port.")
     ] = None,
@@ -98,6 +101,7 @@ def run(
         clock,
         "stop" if on_bad_rows == "stop" else "set apart",
         on_error,
+        "approve" if allow_functions else "refuse",
         None if metrics_port is None else (metrics_host, metrics_port),
         {key: value for key, _, value in (c.partition("=") for c in conf or [])},
         "nothing" if quiet else "progress",

@@ -50,6 +50,7 @@ class Options:
     clock: Literal["min", "max"] | None = None
     on_bad_rows: Literal["set apart", "stop"] = "set apart"
     on_error: Literal["quarantine", "null"] = "quarantine"
+    unapproved: Literal["refuse", "approve"] = "refuse"  # functions of the checkpoint that the user has not approved
     metrics: tuple[str, int] | None = None  # address and port
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     shows: Literal["progress", "nothing"] = "progress"
@@ -93,6 +94,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 clock=options.clock,
                 on_bad_rows=options.on_bad_rows,
                 on_error=options.on_error,
+                allow_functions=options.unapproved == "approve",
             )
             gone = len(pipe.mirror.dropped_from_script)
             if gone:

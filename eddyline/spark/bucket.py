@@ -78,6 +78,7 @@ class Bucket:
             settings.clock_policy,
             lambda f, p: lives_in(f, p, number, settings.buckets),
             (number, settings.buckets),
+            settings.approvals(),
         )
         self.running: dict[int, RunningFamily] = {}
         self.clocks: dict[str, StreamClock] = {}

@@ -47,7 +47,7 @@ class DefineFunction:
     name: str
     takes: tuple[str, ...]
     gives: str
-    body: bytes  # pickled
+    body: bytes  # pickled: loaded only if it was approved (`trust.py`)
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,12 @@ class CommitLog:
 
     def read_snapshot(self, number: int) -> list[Action]:
         return self._read(self._file(number, "snapshot"))
+
+    def every(self) -> Iterator[Action]:
+        """The actions of all files that are there, in no order that means something."""
+        for kind in ("snapshot", "commit"):
+            for number in self._numbers(kind):
+                yield from self._read(self._file(number, kind))
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -37,7 +37,9 @@ from eddyline.spark.commits import (
 )
 from eddyline.spark.replica import function_of
 from eddyline.spark.seen import read_seen, seen_file
+from eddyline.spark.settings import identity_of
 from eddyline.spark.splitting import Split, decide
+from eddyline.spark.trust import Approvals, Bodies
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 
@@ -59,6 +61,8 @@ class Logged(Connection):
         self.splits: dict[int, Split] = {}  # by family: how it is split, where its plan leaves something open
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
         self._functions: dict[str, DefineFunction] = {}
+        self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
+        self.functions.bodies = self._bodies = Bodies(self.approvals)
         self._journal: list[Action] = []
         self._open = False
         self._summary_bytes = 0
@@ -188,10 +192,7 @@ class Logged(Connection):
             case Undefine():
                 super().undefine(action.kind, action.name)
             case DefineFunction():
-                function = function_of(action)
-                self._functions[action.name.lower()] = action
-                self.catalog.add(function)
-                self.functions.bodies = {**self.functions.bodies, action.name.lower(): function.body}
+                self._take_function(action)
             case NewFamily():
                 binding, options = shape(parse(action.sql)[0].body, self.catalog)
                 self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
@@ -214,6 +215,11 @@ class Logged(Connection):
                 self.quarantined.setdefault(action.family, {}).update(dict.fromkeys(action.ids, action.error))
             case AddQueries() | LoadQueries() | DropQueries():
                 self._apply_to_queries(action, self.registry.number(action.family))
+
+    def _take_function(self, action: DefineFunction) -> None:
+        self._functions[action.name.lower()] = action
+        self.functions.bodies = self._bodies = self._bodies.plus(action)
+        self.catalog.add(function_of(action, self._bodies))
 
     def _apply_to_queries(self, action: AddQueries | LoadQueries | DropQueries, family: Family) -> None:
         match action:

@@ -116,9 +116,27 @@ class Mirror(Logged):
                 hint="Let it open or make what it needs when it is called.",
             ) from None
         with self.commit():
-            super().function(name, body, takes, gives)
-            action = self._functions[name.lower()] = DefineFunction(name, tuple(takes), gives, pickled)
+            bodies, self.functions.bodies = self.functions.bodies, {}
+            try:
+                super().function(name, body, takes, gives)  # checks it
+            finally:
+                self.functions.bodies = bodies
+            action = DefineFunction(name, tuple(takes), gives, pickled)
+            self.approvals.approve(action)
+            self._take_function(action)
             self._journal.append(action)
+
+    def require_approved(self, unapproved: Literal["refuse", "approve"]) -> None:
+        """Refuses, or approves, functions of the checkpoint that this user has not approved."""
+        with self.guard:
+            self.catch_up()
+            if unapproved == "approve":
+                for action in self.log.every():
+                    if isinstance(action, DefineFunction):
+                        self.approvals.approve(action)
+            for action in self._functions.values():
+                if not self.approvals.has(action):
+                    raise self.approvals.refusal(action)
 
     def push(self, stream: Any, rows: Any = None) -> Any:
         raise CatalogError("A pipeline takes no rows by push.", hint=_NO_ROWS)

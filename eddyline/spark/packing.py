@@ -69,7 +69,12 @@ class Partition:
 class Packer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.replica = Replica(settings.log(), settings.clock_policy, lambda _, p: p.kind in ("stateless", "by range"))
+        self.replica = Replica(
+            settings.log(),
+            settings.clock_policy,
+            lambda _, p: p.kind in ("stateless", "by range"),
+            approvals=settings.approvals(),
+        )
         self.running: dict[int, RunningFamily] = {}
         self.pools: dict[str, Pool] = {}
         self.routes = Routes(self.replica, settings.buckets)

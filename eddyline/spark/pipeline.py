@@ -35,6 +35,7 @@ from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
 from eddyline.spark.sources import register, source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
+from eddyline.spark.trust import checkpoint_key
 from eddyline.sql.catalog import Stream
 
 CONF = {
@@ -75,6 +76,7 @@ class Pipeline:
         on_bad_rows: Literal["set apart", "stop"] = "set apart",
         on_error: Literal["quarantine", "null"] = "quarantine",
         durability: Literal["fsync", "none"] = "fsync",
+        allow_functions: bool = False,
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
 
@@ -82,7 +84,8 @@ class Pipeline:
         default) are fixed by the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or
         stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
         goes on with NULL. `durability`: files of sinks are on the disk before they are announced, or that is left to
-        the operating system, which may lose what it announced last when power fails.
+        the operating system, which may lose what it announced last when power fails. `allow_functions` approves the
+        functions that the checkpoint has from other users, programs or versions: their code is then run as yours.
         """
         _check(buckets=buckets, clock=clock, on_bad_rows=on_bad_rows, on_error=on_error, durability=durability)
         text = script_text(script)
@@ -92,7 +95,15 @@ class Pipeline:
         folder = folder_of(checkpoint)
         begun = _begun(spark, folder, buckets, clock)
         self.settings = Settings(
-            str(folder), begun.buckets, begun.clock, os.getcwd(), on_bad_rows, on_error, begun.identity, durability
+            str(folder),
+            begun.buckets,
+            begun.clock,
+            os.getcwd(),
+            on_bad_rows,
+            on_error,
+            begun.identity,
+            durability,
+            key=_key(begun.identity),
         )
         check_catalog(folder, self.settings.log())
         self.mirror = Mirror(self.settings.log())
@@ -101,6 +112,7 @@ class Pipeline:
         self.delivery = Delivery(self.spark, self.settings, self.mirror)
         self.progress = Progress(self.mirror, _cores(spark))
         self.delivery.listeners.append(self.progress.delivered)
+        self._unapproved: Literal["refuse", "approve"] = "approve" if allow_functions else "refuse"
         self._run: Run | None = None  # the last
         self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
 
@@ -168,6 +180,7 @@ class Pipeline:
         return self._run
 
     def _started(self, available_now: bool, trigger: str | None) -> Run:
+        self.mirror.require_approved(self._unapproved)
         self.delivery.check()
         if self._run is None:
             self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
@@ -279,6 +292,14 @@ def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Litera
                 hint="Go on with that, or begin another checkpoint.",
             )
     return found
+
+
+def _key(identity: str) -> bytes:
+    """The key that executors tell approved functions by. Where none can be kept, defining a function says so."""
+    try:
+        return checkpoint_key(identity, create=True) or b""
+    except StateError:
+        return b""
 
 
 def _cores(spark: SparkSession) -> int:

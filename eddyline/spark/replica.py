@@ -6,7 +6,6 @@ names of queries to be unique: that was checked before the commit was written.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -37,6 +36,7 @@ from eddyline.spark.commits import (
     Undefine,
 )
 from eddyline.spark.netting import net
+from eddyline.spark.trust import Approvals, Bodies
 from eddyline.sql.catalog import Catalog, Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
@@ -52,14 +52,17 @@ class Replica:
         clock_policy: Literal["min", "max"],
         keeps: Callable[[Family, Partitioning], bool],
         place: tuple[int, int] = (0, 1),
+        approvals: Approvals | None = None,
     ) -> None:
         """`keeps` says for which families the query table is kept; of those that are split by queries, the part that
-        falls to a bucket: `place` is its number, and how many there are."""
+        falls to a bucket: `place` is its number, and how many there are. `approvals` say which functions may be loaded;
+        without them none is."""
         self.log = log
         self.clock_policy = clock_policy
         self.version = 0
         self.catalog = Catalog()
-        self.functions = Functions({}, {})
+        self._bodies = Bodies(approvals or Approvals(log.path.parent, ""))
+        self.functions = Functions(self._bodies, {})
         self.families: dict[int, Family] = {}
         self.partitioning: dict[int, Partitioning] = {}
         self.live: dict[int, int] = {}  # how many queries each family has
@@ -107,9 +110,8 @@ class Replica:
             case Undefine():
                 self.catalog.undefine(action.kind, action.name)
             case DefineFunction():
-                function = function_of(action)
-                self.catalog.add(function)
-                self.functions.bodies = {**self.functions.bodies, action.name.lower(): function.body}
+                self.functions.bodies = self._bodies = self._bodies.plus(action)
+                self.catalog.add(function_of(action, self._bodies))
             case NewFamily():
                 binding, options = shape(parse(action.sql)[0].body, self.catalog)
                 bound, views = binding.bound, binding.views
@@ -179,6 +181,8 @@ class Replica:
             queries.drop(queries.rows().here(ids))
 
 
-def function_of(action: DefineFunction) -> Function:
+def function_of(action: DefineFunction, bodies: Bodies) -> Function:
+    """A function whose body is loaded when it is called."""
     types = [t.BY_NAME[x.upper()] for x in (*action.takes, action.gives)]
-    return Function(action.name, tuple(types[:-1]), types[-1], pickle.loads(action.body))
+    name = action.name.lower()
+    return Function(action.name, tuple(types[:-1]), types[-1], lambda *values: bodies[name](*values))

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ from eddyline.errors import StateError
 
 if TYPE_CHECKING:
     from eddyline.spark.commits import CommitLog
+    from eddyline.spark.trust import Approvals
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Settings:
     on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
     identity: str = ""  # of the checkpoint: another one may have been at the same place before
     durability: Literal["fsync", "none"] = "fsync"  # whether files are on the disk before they are announced
+    key: bytes = field(default=b"", repr=False)  # by which approvals of functions are told; empty: the user's own
 
     @property
     def own(self) -> Path:
@@ -37,6 +39,11 @@ class Settings:
 
         return CommitLog(self.own / "catalog")
 
+    def approvals(self) -> Approvals:
+        from eddyline.spark.trust import Approvals
+
+        return Approvals(self.own, self.identity, self.key)
+
     def clocks_file(self, batch: int) -> Path:
         return self.own / "clocks" / f"{batch:09}.json"
 
@@ -44,6 +51,14 @@ class Settings:
 def pipeline_file(checkpoint: Path) -> Path:
     """What was fixed by the first run of a checkpoint."""
     return checkpoint / "eddyline" / "pipeline.json"
+
+
+def identity_of(checkpoint: Path) -> str:
+    """By which a checkpoint is told from others at the same place; empty if it has none, or is yet to begin."""
+    try:
+        return str(json.loads(pipeline_file(checkpoint).read_text()).get("identity", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def fix_sources(settings: Settings, names: Sequence[str]) -> None:

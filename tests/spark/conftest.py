@@ -18,6 +18,12 @@ from pyspark.sql import SparkSession
 from tests.spark.job import QUICK
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_key(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Functions are approved by a key of the tests, in this process and those it starts."""
+    os.environ["EDDYLINE_KEY_FILE"] = str(tmp_path_factory.mktemp("key") / "key")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
