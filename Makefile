@@ -1,6 +1,7 @@
 # Every target sets up what it needs: see scripts/setup.sh.
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
+OUT := benchmarks/out
 BENCHMARKS := $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
 .PHONY: demo test check nightly bench lock clean setup lint
@@ -19,8 +20,8 @@ nightly: setup ## every test that can go further, with many more seeds
 		tests/spark
 	$(PYTHON) -m tests.spark.fault_run --report docs/runs/faults.txt
 
-bench: setup ## every benchmark, one after the other
-	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(PYTHON) -m benchmarks.$$name; done
+bench: setup ## every benchmark, one after the other; OUT=docs/benchmarks refreshes the figures that the docs cite
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; EDDYLINE_BENCH_OUT=$(OUT) $(PYTHON) -m benchmarks.$$name; done
 
 lock: ## requirements.lock from pyproject.toml, with hashes
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""A figure as a picture: one or several panels of lines, drawn to docs/benchmarks/NAME.png."""
+"""A figure as a picture: one or several panels of lines, drawn to NAME.png in the folder of figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
-from benchmarks._report import FOLDER
+from benchmarks._report import folder
 
 Line = tuple[Sequence[float], Sequence[float]]
 
@@ -52,8 +52,7 @@ def draw(name: str, panels: Sequence[Panel]) -> None:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(FOLDER / f"{name}.png", dpi=110)
+    canvas.savefig(folder() / f"{name}.png", dpi=110)
 
 
 def _plain(value: float, _: int | None = None) -> str:

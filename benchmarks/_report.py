@@ -1,4 +1,8 @@
-"""How a benchmark tells its figures: a table in the terminal, and the same as JSON in docs/benchmarks/."""
+"""How a benchmark tells its figures: a table in the terminal, and the same as JSON in a folder of figures.
+
+The folder is `benchmarks/out`, or what the environment variable EDDYLINE_BENCH_OUT says: `docs/benchmarks` has the
+figures that the documentation cites, and is written only by those who mean to.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
+OUT = "EDDYLINE_BENCH_OUT"
+
+
+def folder() -> Path:
+    """Where figures go; made if it does not exist."""
+    found = Path(os.environ.get(OUT) or Path(__file__).parent / "out")
+    found.mkdir(parents=True, exist_ok=True)
+    return found
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,9 @@ def report(name: str, figures: list[Figure], series: Mapping[str, Any] | None = 
         verdict = "" if not f.bound else "ok" if f.holds else "SHORT"
         table.add_row(f.claim, f"{f.measured:,.4g} {f.unit}", f.bound, verdict)
     Console().print(table)
-    FOLDER.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
     data = {"machine": machine, "figures": [asdict(f) | {"holds": f.holds} for f in figures]}
     if series:
         data["series"] = series
-    (FOLDER / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    (folder() / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
     return all(f.holds for f in figures)

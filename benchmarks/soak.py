@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._memory import memory, own_jvm
-from benchmarks._report import FOLDER, Figure, report
+from benchmarks._report import Figure, folder, report
 
 ROWS, BATCH = int(os.environ.get("EDDYLINE_SOAK_ROWS", "20000000")), 100_000
 SYMBOLS, QUERIES = 2_000, 2_000
@@ -152,8 +152,7 @@ def _plot(seen: list[dict[str, float]]) -> None:
     above.set_title("State and memory over a run with fixed windows")
     below.set_xlabel("million rows processed")
     figure.tight_layout()
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / "soak.png", dpi=110)
+    figure.savefig(folder() / "soak.png", dpi=110)
 
 
 if __name__ == "__main__":

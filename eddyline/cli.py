@@ -186,11 +186,19 @@ def doctor() -> None:
 @app.command()
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which one; without a name, all are listed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where its figures go. [benchmarks/out of the checkout]")
+    ] = None,
+    update_docs: Annotated[
+        bool, typer.Option("--update-docs", help="Rewrite the figures that the documentation cites.")
+    ] = False,
 ) -> None:
-    """Reproduces a figure: a table here, a picture and JSON in docs/benchmarks. Runs in a source checkout."""
+    """Reproduces a figure: a table here, a picture and JSON in a folder. Runs in a source checkout."""
     from eddyline.commands.bench import benchmarks, run
     from eddyline.shell.printing import Printer
 
+    if out is not None and update_docs:
+        raise typer.BadParameter("--update-docs and --out name two places: give one of them.")
     if name is None:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
         table.add_column("benchmark", no_wrap=True)
@@ -200,7 +208,7 @@ def bench(
         Console(highlight=False).print(table)
         return
     try:
-        finish(run(name))
+        finish(run(name, out, update_docs))
     except eddyline.Error as e:
         Printer.plain(0).error(e)
         raise typer.Exit(1) from None

@@ -1,14 +1,19 @@
-"""`eddyline bench`: runs a benchmark of the source checkout, which prints a table and writes a PNG and JSON."""
+"""`eddyline bench`: runs a benchmark of the source checkout, which prints a table and writes a PNG and JSON.
+
+Figures go to `benchmarks/out`, which is not tracked; those under docs/benchmarks are rewritten only when asked for.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import os
 import sys
 from pathlib import Path
 
-from eddyline.errors import CatalogError, did_you_mean
+from eddyline.errors import CatalogError, DataError, did_you_mean
 
+OUT = "EDDYLINE_BENCH_OUT"  # where benchmarks write their figures
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -21,8 +26,8 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
-def run(name: str) -> bool:
-    """Runs one benchmark; whether all its figures keep their limits."""
+def run(name: str, out: Path | None = None, update_docs: bool = False) -> bool:
+    """Runs one benchmark, with its figures written to `out`; whether all of them keep their limits."""
     known = benchmarks()
     if not known:
         raise CatalogError(
@@ -33,4 +38,20 @@ def run(name: str) -> bool:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     module = importlib.import_module(f"benchmarks.{name.replace('-', '_')}")
-    return bool(module.main())
+    folder = ROOT / "docs" / "benchmarks" if update_docs else (out or ROOT / "benchmarks" / "out").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise DataError(
+            f"The figures cannot be written to {str(folder)!r}: {e.strerror}.", hint="Name another folder with --out."
+        ) from None
+    before = os.environ.get(OUT)
+    os.environ[OUT] = str(folder)  # benchmarks start processes of their own
+    try:
+        held = bool(module.main())
+    finally:
+        os.environ.pop(OUT)
+        if before is not None:
+            os.environ[OUT] = before
+    print(f"The figures are in {folder}.")
+    return held
