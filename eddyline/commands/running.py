@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,14 +19,11 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
+from eddyline.commands.before_spark import check
 from eddyline.commands.display import Display, Lines, Live, summary
-from eddyline.errors import CatalogError, Error
+from eddyline.errors import Error
 from eddyline.shell.printing import WIDE, Printer
-from eddyline.spark.checkpoint import Alone, fixed, folder_of, script_text
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.settings import has_begun
-from eddyline.sql.parser import parse
+from eddyline.spark.checkpoint import Alone, folder_of
 
 if TYPE_CHECKING:
     from eddyline.spark.pipeline import Pipeline
@@ -149,32 +145,6 @@ class Asked:
         self.display.__exit__()  # gives the terminal back
         sys.stdout.flush()
         os._exit(INTERRUPTED)  # Spark ends with the process that has started it
-
-
-# before Spark
-
-
-def check(script: Path, folder: Path) -> None:
-    """Raises what is wrong with the checkpoint, and with the script as far as it can be told from here."""
-    begun = fixed(folder)
-    text = script_text(script)
-    parse(text)
-    if begun is not None and has_begun(folder):
-        return  # what the script means depends on what the checkpoint has
-    with tempfile.TemporaryDirectory() as scratch:
-        mirror = Mirror(CommitLog(Path(scratch)))
-        mirror.run_script(text)
-    if not len(mirror.catalog.streams):
-        raise CatalogError(
-            f"The script {script.name!r} declares no stream.",
-            hint="CREATE STREAM … (…) WATERMARK … USING parquet OPTIONS (path '…').",
-        )
-    for stream in mirror.catalog.streams:
-        if stream.external is None:
-            raise CatalogError(
-                f"The stream {stream.name!r} has no source.",
-                hint=f"CREATE STREAM {stream.name} (…) WATERMARK … USING parquet OPTIONS (path '…').",
-            )
 
 
 # on the screen

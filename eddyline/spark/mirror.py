@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from eddyline.errors import CatalogError, DataError
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
-from eddyline.spark import asking, blocks
+from eddyline.spark import asking
 from eddyline.spark.commits import (
     ChangeTable,
     CommitLog,
@@ -34,11 +34,10 @@ from eddyline.spark.commits import (
 )
 from eddyline.spark.logged import Logged
 from eddyline.spark.places import require_own_path, require_usable_path
+from eddyline.spark.scripts import by_digest
 from eddyline.spark.settings import has_begun, sources_of
 from eddyline.spark.splitting import split_of
 from eddyline.sql.catalog import Sink, Stream, Table, View
-from eddyline.sql.cursor import words
-from eddyline.sql.parser import parse
 from eddyline.sql.statements import Statement
 from eddyline.state.delta import Delta, Ints
 
@@ -59,24 +58,32 @@ class Mirror(Logged):
         A statement is known by its words, whatever the space between them. All new statements are committed, or none.
         Before the first micro-batch, a script that was changed takes the place of what it was.
         """
-        found: dict[str, Statement] = {}
-        times: Counter[str] = Counter()
-        for statement in parse(sql):
-            text = words(statement.text)
-            again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
-            found[blocks.digest(text.encode(), *again)] = statement
-            times[text] += 1
+        found = by_digest(sql)
         with self.commit(on_error="undo"):
             if not self._begun() and self.done - found.keys():
                 self._forget_scripts()
             self.dropped_from_script = self.done - found.keys()
-            for digest, statement in found.items():
-                if digest not in self.done:
-                    self._run_new(statement, sql)
-                    self._journal.append(ScriptRun(digest))
-                    self.done.add(digest)
+            self._run_new(found, sql)
 
-    def _run_new(self, statement: Statement, sql: str) -> None:
+    @contextmanager
+    def rehearsed(self, sql: str) -> Iterator[None]:
+        """Inside, the catalog is as `run_script` would leave it, of a checkpoint that has begun; nothing is written."""
+        try:
+            with self.commit(on_error="undo"):
+                self._run_new(by_digest(sql), sql)
+                yield
+                raise _Rehearsed
+        except _Rehearsed:
+            pass
+
+    def _run_new(self, script: Mapping[str, Statement], sql: str) -> None:
+        for digest, statement in script.items():
+            if digest not in self.done:
+                self._run_one(statement, sql)
+                self._journal.append(ScriptRun(digest))
+                self.done.add(digest)
+
+    def _run_one(self, statement: Statement, sql: str) -> None:
         try:
             statements.run_script(self, [statement], sql)
         except CatalogError as e:
@@ -292,3 +299,7 @@ class Mirror(Logged):
             self._let_out(family, ids.tolist())
             self.added(family, self.registry.add_many(family, table, 0))
             return len(wanted)
+
+
+class _Rehearsed(Exception):
+    """Ends a rehearsal, so that it is undone."""

@@ -54,6 +54,10 @@ CONF = {
 
 
 log = logging.getLogger("eddyline")
+_NO_SINK = (
+    "No sink is declared: changes are computed and discarded. Declare one, also while it runs:"
+    " CREATE SINK out USING parquet OPTIONS (path '…')."
+)
 _NO_STREAM = "Declare one in its script: CREATE STREAM … WATERMARK … USING parquet OPTIONS (path '…')."
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "clock": (None, "min", "max"),
@@ -182,6 +186,8 @@ class Pipeline:
     def _started(self, available_now: bool, trigger: str | None) -> Run:
         self.mirror.require_approved(self._unapproved)
         self.delivery.check()
+        if not len(self.mirror.catalog.sinks):
+            log.warning(_NO_SINK)
         if self._run is None:
             self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():

@@ -43,6 +43,12 @@ def local_path(text: str | Path, what: str) -> Path:
     return Path("/" + given[scheme.end() :].lstrip("/"))
 
 
+def scheme_of(path: str) -> str:
+    """The scheme of an address, in lower case; empty for a plain path."""
+    found = _SCHEME.match(path)
+    return "" if found is None else found[1].lower()
+
+
 def place_of(sink: Sink, settings: Settings) -> Path:
     """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
     is_file = sink.external.format.lower() in FILES
@@ -81,12 +87,12 @@ def sink_path(sink: Sink, base: str) -> Path:
     return Path(base) / local_path(sink.external.options["path"], f"path of sink {sink.name!r}")
 
 
-def require_usable_path(sink: Sink, pipeline: Path) -> None:
+def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
     """Raises if a file sink, declared for a pipeline, could not be written or would mix with the rows of another.
 
-    Where a relative path begins only the run knows.
+    Where a relative path begins only the run knows: that is its `base`.
     """
-    place = _written(sink, "")
+    place = _written(sink, base)
     if place is None or not place.is_absolute():
         return
     there = next(p for p in (place, *place.parents) if p.exists())

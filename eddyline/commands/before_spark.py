@@ -1,0 +1,84 @@
+"""What can be found wrong with a pipeline before Spark is started, which takes long: script, checkpoint, paths.
+
+Nothing is changed here. A checkpoint that has begun decides what its script means, so the script is rehearsed on its
+catalog; for another it is run on an empty one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from eddyline.errors import CatalogError
+from eddyline.spark.checkpoint import check_catalog, fixed, mirror_of, script_text
+from eddyline.spark.commits import CommitLog
+from eddyline.spark.mirror import Mirror
+from eddyline.spark.places import FILES, local_path, require_usable_path, scheme_of
+from eddyline.spark.settings import has_begun, pipeline_file
+from eddyline.sql.catalog import Catalog, Sink, Stream, Table
+from eddyline.sql.parser import parse
+
+FILE_SOURCES = ("json", "csv", "xml", "parquet", "orc", "avro", "text")  # formats that read the files of a path
+_PATTERN = set("*?[{")  # a path with one of these names files that may come later
+
+
+def check(script: Path, folder: Path) -> None:
+    """Raises what is wrong with the checkpoint, and with the script and the paths in it."""
+    begun = fixed(folder)
+    text = script_text(script)
+    parse(text)
+    if begun is not None and has_begun(folder):
+        mirror = mirror_of(folder)
+        check_catalog(folder, mirror.log)
+        with mirror.rehearsed(text):
+            _check_paths(mirror.catalog, folder)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        mirror = Mirror(CommitLog(Path(scratch)))
+        mirror.run_script(text)
+    if not len(mirror.catalog.streams):
+        raise CatalogError(
+            f"The script {script.name!r} declares no stream.",
+            hint="CREATE STREAM … (…) WATERMARK … USING parquet OPTIONS (path '…').",
+        )
+    for stream in mirror.catalog.streams:
+        if stream.external is None:
+            raise CatalogError(
+                f"The stream {stream.name!r} has no source.",
+                hint=f"CREATE STREAM {stream.name} (…) WATERMARK … USING parquet OPTIONS (path '…').",
+            )
+    _check_paths(mirror.catalog, folder)
+
+
+def _check_paths(catalog: Catalog, folder: Path) -> None:
+    for relation in (*catalog.streams, *catalog.tables):
+        _check_source(relation)
+    for sink in catalog.sinks:
+        _check_sink(sink, folder)
+
+
+def _check_source(relation: Stream | Table) -> None:
+    external = relation.external
+    if external is None or external.format.lower() not in FILE_SOURCES:
+        return
+    what = f"{'stream' if isinstance(relation, Stream) else 'table'} {relation.name!r}"
+    path = next((v for k, v in external.options.items() if k.lower() == "path"), None)
+    if path is None:
+        raise CatalogError(f"The {what} has no path.", hint=f"USING {external.format} OPTIONS (path '…').")
+    if scheme_of(path) not in ("", "file") or _PATTERN & set(path):
+        return  # only Spark can tell
+    place = local_path(path, f"path of {what}").absolute()
+    if not place.exists():
+        hint = f"Make it, or correct the path in the script. Relative paths begin at {os.getcwd()}."
+        raise CatalogError(f"The path of {what} does not exist: {str(place)!r}.", hint=hint)
+    if not os.access(place, os.R_OK | (os.X_OK if place.is_dir() else 0)):
+        raise CatalogError(f"The path of {what} cannot be read: {str(place)!r}.", hint="Change its permissions.")
+
+
+def _check_sink(sink: Sink, folder: Path) -> None:
+    if sink.external.format.lower() not in FILES:
+        return
+    if "path" not in sink.external.options:
+        raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
+    require_usable_path(sink, pipeline_file(folder), os.getcwd())
