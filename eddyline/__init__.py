@@ -22,7 +22,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from eddyline.errors import BindError, CatalogError, DataError, Error, ParseError, StateError
+from eddyline.errors import (
+    BindError,
+    CatalogError,
+    DataError,
+    Error,
+    FamilyError,
+    FamilyWarning,
+    ParseError,
+    StateError,
+)
 
 if TYPE_CHECKING:
     from eddyline.local.changes import Changes
@@ -36,6 +45,8 @@ __all__ = [
     "Connection",
     "DataError",
     "Error",
+    "FamilyError",
+    "FamilyWarning",
     "ParseError",
     "StateError",
     "connect",

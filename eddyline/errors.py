@@ -76,6 +76,21 @@ class StateError(Error):
     """A saved state that cannot be written, read, or understood."""
 
 
+class FamilyError(Error):
+    """A family whose operators failed, alone: it is in quarantine until it is resumed or dropped."""
+
+
+class FamilyWarning(UserWarning):
+    """A family has just failed and was set apart; all others go on."""
+
+
+def described(error: BaseException) -> str:
+    """What was raised, in one line."""
+    text = " ".join((error.message if isinstance(error, Error) else str(error)).split())
+    name = "MemoryError" if isinstance(error, MemoryError) else type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint that lists what exists, the closest first."""
     names = sorted(set(known))

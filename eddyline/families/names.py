@@ -62,9 +62,9 @@ class Names:
 
     def take_one(self, name: str, family: int, query: int) -> None:
         """Takes a name that is free."""
-        self._recent[name] = family, query
         if len(self._recent) >= RECENT:
             self._settle()
+        self._recent[name] = family, query
 
     def take(self, names: pa.Array, families: int | Ints, queries: Ints) -> None:
         """Takes names that are free and distinct."""
@@ -87,9 +87,9 @@ class Names:
 
     def _settle(self) -> None:
         if self._recent:
-            recent, self._recent = self._recent, {}
-            owners = np.array(list(recent.values()), np.int64)
-            self._take(pa.array(list(recent), pa.string()), owners[:, 0], owners[:, 1])
+            owners = np.array(list(self._recent.values()), np.int64)
+            self._take(pa.array(list(self._recent), pa.string()), owners[:, 0], owners[:, 1])
+            self._recent = {}
 
     def _take(self, names: pa.Array, families: int | Ints, queries: Ints) -> None:
         ids = self._strings.intern(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +15,11 @@ from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.families.family import Family, check_options
 from eddyline.families.names import FREE, Names
 from eddyline.sql.binder import Binding
-from eddyline.sql.bound import BoundQuery, Call, Constant, Param, Query, StreamSource, sources, walk
+from eddyline.sql.bound import Call, Constant, Param, Query, StreamSource, sources, walk
 from eddyline.sql.columns import as_type
 
 Ints = npt.NDArray[np.int64]
+Start = Callable[[Family], None]
 
 
 class Registry:
@@ -79,32 +80,38 @@ class Registry:
         options: Mapping[str, str],
         kind: Literal["declared", "view"],
         sql: str,
+        start: Start,
     ) -> Family:
+        """A new family, registered after it was started: if that fails, there is none."""
         self.require_free(name)
-        return self._new(name, binding.bound, check_options(options), kind, sql, binding.views)
+        family = Family(self.next_number, name, binding.bound, check_options(options), kind, sql, binding.views)
+        start(family)
+        self._enter(family)
+        return family
 
-    def shaped(self, binding: Binding, options: Mapping[str, str], sql: str) -> tuple[Family, bool]:
-        """The family of this shape, and whether it is new."""
+    def shaped(
+        self, binding: Binding, options: Mapping[str, str], sql: str, start: Start
+    ) -> tuple[Family, Literal["new", "known"]]:
+        """The family of this shape; if it is new, it is registered after it was started."""
         checked = check_options(options)
         key = binding.bound.query, tuple(checked.items())
         family = self._by_shape.get(key)
         if family is not None:
-            return family, False
+            return family, "known"
         name = f"family_{self.next_number}"
         while self.find(name) is not None or self.names.owner(name) is not None:
             name += "_"
-        family = self._new(name, binding.bound, checked, "implicit", sql, binding.views)
-        self._by_shape[key] = family
-        return family, True
+        family = Family(self.next_number, name, binding.bound, checked, "implicit", sql, binding.views)
+        start(family)
+        self._enter(family)
+        return family, "new"
 
-    def _new(
-        self, name: str, bound: BoundQuery, options: dict[str, str], kind: Any, sql: str, views: frozenset[str]
-    ) -> Family:
-        family = Family(self.next_number, name, bound, options, kind, sql, views)
-        self.next_number += 1
+    def _enter(self, family: Family) -> None:
+        self.next_number = family.number + 1
         self._by_number[family.number] = family
-        self._by_name[name.lower()] = family
-        return family
+        self._by_name[family.name.lower()] = family
+        if family.kind == "implicit":
+            self._by_shape[family.bound.query, tuple(family.options.items())] = family
 
     def restore(
         self,
@@ -116,11 +123,8 @@ class Registry:
         sql: str,
     ) -> Family:
         """A family as it was saved, under its own number."""
-        self.next_number = number
-        checked = check_options(options)
-        family = self._new(name, binding.bound, checked, kind, sql, binding.views)
-        if kind == "implicit":
-            self._by_shape[binding.bound.query, tuple(checked.items())] = family
+        family = Family(number, name, binding.bound, check_options(options), kind, sql, binding.views)
+        self._enter(family)
         return family
 
     def remove(self, family: Family) -> None:
@@ -133,9 +137,8 @@ class Registry:
     # queries
 
     def add_one(self, family: Family, name: str, values: Sequence[Any], since: int) -> int:
-        query = family.queries.add_one(name, values, since)
-        self.names.take_one(name, family.number, query)
-        return query
+        self.names.take_one(name, family.number, family.queries.next_id)
+        return family.queries.add_one(name, values, since)
 
     def add_many(self, family: Family, table: pa.Table, since: int) -> Ints:
         """One query per row of the table: column `query` is its name, the others its parameters."""
@@ -159,7 +162,22 @@ class Registry:
                 f"The name {names[row].as_py()!r} (row {row} of the table) is taken by a family.",
                 hint="Choose another name; no row of the table was registered.",
             )
+        self.names.take(names, family.number, family.queries.next_id + np.arange(len(names)))
+        try:
+            return family.queries.add(names, params, since)
+        except BaseException:
+            self.names.release(names)
+            raise
+
+    def renew(self, family: Family, since: int) -> Ints:
+        """The same queries under new ids, as if they had just been registered."""
+        rows = family.queries.rows()
+        live = rows.live()
+        names, params = rows.names_at(live), rows.all_params_at(live)
+        family.queries.drop(rows.ids_at(live))
+        family.queries.clear_away()
         ids = family.queries.add(names, params, since)
+        self.names.release(names)
         self.names.take(names, family.number, ids)
         return ids
 

@@ -123,7 +123,7 @@ class ColumnCoder:
     def has_null(self, codes: Ints) -> npt.NDArray[np.bool_]:
         """Which of the rows with these codes have a NULL in some column."""
         masks = codes[:, len(self.types) : self.width]
-        nulls: npt.NDArray[np.bool_] = masks[:, 0] != 0 if masks.shape[1] == 1 else masks.any(axis=1)
+        nulls: npt.NDArray[np.bool_] = np.logical_or.reduce(masks != 0, axis=1)
         return nulls
 
     def codes(self, columns: Sequence[pa.Array], length: int) -> Ints:

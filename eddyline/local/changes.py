@@ -21,6 +21,7 @@ from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.sets import lists
 from eddyline.local.deferred import Deferred, Found, count_of, delta_of
+from eddyline.local.failures import FamilyFailure, computing
 from eddyline.local.query_sets import QuerySets
 from eddyline.operators.matcher import Portion
 from eddyline.state.delta import Delta, Ints, concat, empty, query_of
@@ -31,23 +32,33 @@ _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("
 
 @dataclass(frozen=True)
 class Part:
-    """The changes of one family, with its query table as it was then."""
+    """The changes of one family, with its query table as it was then; of a family that failed, how it did."""
 
     family: Family
     queries: QueryRows
-    found: Found
+    found: Found | FamilyFailure
 
     @property
     def delta(self) -> Delta:
-        return delta_of(self.found)
+        with computing(self.family):
+            return delta_of(self.given())
+
+    def given(self) -> Found:
+        if isinstance(self.found, FamilyFailure):
+            raise self.found.refusal(self.family.name)
+        return self.found
 
     def count(self) -> int:
-        return count_of(self.found)
+        with computing(self.family):
+            return 0 if isinstance(self.found, FamilyFailure) else count_of(self.found)
 
     def changed(self) -> Ints:
         """The positions of the queries whose answer changed."""
+        if isinstance(self.found, FamilyFailure):
+            return np.empty(0, np.int64)
         if isinstance(self.found, Deferred):
-            return self.found.changed(len(self.queries))
+            with computing(self.family):
+                return self.found.changed(len(self.queries))
         return self.queries.positions(np.unique(query_of(self.found)))
 
 
@@ -85,12 +96,18 @@ class Changes:
             names.update(dict.fromkeys(p.queries.names_at(p.changed()).to_pylist()))
         return list(names)
 
+    def failures(self) -> list[FamilyFailure]:
+        """The families in quarantine, which took no step; whoever asks for rows of their queries gets an error."""
+        return list(dict.fromkeys(p.found for p in self._parts if isinstance(p.found, FamilyFailure)))
+
     def rows(self, name: str) -> pa.Table:
         """The changes of one query: op, ts, exp, then its own columns. For a family, `query` comes first."""
         family = self._names.family(name, self._parts)
         if family is not None:
+            self._require_step(family, name)
             return self._of_family(family)
         family, query = self._names.query(name, self._parts)
+        self._require_step(family, name)
         delta = self._delta(family)
         return as_table(family, delta.take(query_of(delta) == query).spread())
 
@@ -135,7 +152,8 @@ class Changes:
         family = self._family(family_name)
         parts = [p.found for p in self._parts if p.family is family]
         if parts and all(isinstance(p, Deferred) for p in parts):
-            return sum(p.affected() for p in parts if isinstance(p, Deferred))
+            with computing(family):
+                return sum(p.affected() for p in parts if isinstance(p, Deferred))
         return len(self._pairs(family)[0])
 
     def sets(self, family_name: str) -> list[QuerySets]:
@@ -153,11 +171,13 @@ class Changes:
     def _portions(self, part: Part, arrival: Arrival) -> tuple[Ints, list[Portion]]:
         """The sets of one stream's rows, and their places in the push; none if the part is not about them."""
         n = len(arrival.positions)
-        if isinstance(part.found, Deferred):
-            which = part.found.arrived.last - arrival.start  # the same for all: of this stream or of another
+        found = part.given()
+        if isinstance(found, Deferred):
+            which = found.arrived.last - arrival.start  # the same for all: of this stream or of another
             mine = len(which) > 0 and 0 <= which[0] < n
-            return (arrival.positions[which], part.found.sets) if mine else (which, [])
-        last, query = distinct_pairs(part.found, [arrival])
+            with computing(part.family):
+                return (arrival.positions[which], found.sets) if mine else (which, [])
+        last, query = distinct_pairs(found, [arrival])
         row, position = (last - arrival.start).astype(np.int32), part.queries.positions(query).astype(np.int32)
         return arrival.positions, [Portion(0, n, (lists(n, row, position),))] if len(row) else []
 
@@ -165,7 +185,8 @@ class Changes:
         """Distinct (arrival number, query), in that order."""
         parts = [p for p in self._parts if p.family is family]
         if len(parts) == 1 and isinstance(parts[0].found, Deferred):
-            change, position = parts[0].found.pairs
+            with computing(family):
+                change, position = parts[0].found.pairs
             return parts[0].found.arrived.last[change], parts[0].queries.ids_at(position)
         return distinct_pairs(self._delta(family), self._arrivals)
 
@@ -173,7 +194,14 @@ class Changes:
         family = self._names.family(name, self._parts)
         if family is None:
             family, _ = self._names.query(name, self._parts)
+        self._require_step(family, name)
         return family
+
+    def _require_step(self, family: Family, name: str) -> None:
+        """Refuses to tell the changes of a family that failed: there may be some that nobody knows."""
+        for p in self._parts:
+            if p.family is family and isinstance(p.found, FamilyFailure):
+                raise p.found.refusal(name)
 
     def _part(self, family: Family) -> Part | None:
         return next((p for p in reversed(self._parts) if p.family is family), None)

@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import CatalogError, DataError, did_you_mean
+from eddyline.errors import CatalogError, DataError, Error, FamilyError, described, did_you_mean
 from eddyline.families.family import Family
+from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.families.texts import Templates, cut, dropped_query
 from eddyline.index.upkeep import worth_clearing
 from eddyline.local import rows as input_rows
+from eddyline.local.arriving import Incoming, incoming, selected
 from eddyline.local.changes import Arrival, Changes, Lookup, Part
 from eddyline.local.clocks import StreamClock
+from eddyline.local.deferred import Found
+from eddyline.local.failures import Failures, FamilyFailure, computing
 from eddyline.local.history import History
 from eddyline.local.pooling import pooled
-from eddyline.local.running import RunningFamily, arrived
+from eddyline.local.running import RunningFamily
 from eddyline.local.tables import TableRows
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.pool import Pool, PoolMatching
@@ -34,7 +39,7 @@ from eddyline.sql.binder import bind_standing
 from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
 from eddyline.sql.functions import NAMED
 from eddyline.sql.parser import parse
-from eddyline.state.delta import MIN, Delta, Ints, micros, query_of
+from eddyline.state.delta import MIN, Delta, Ints, query_of
 
 
 class Connection:
@@ -56,6 +61,7 @@ class Connection:
         self.tables: dict[str, TableRows] = {}
         self.dead: dict[str, list[list[pa.Array]]] = {}
         self.pools: dict[str, Pool] = {}
+        self.failures = Failures(self.running)
         self.arrivals = 0
         self.advanced = MIN
         self._nothing = Changes(lambda: (), (), Lookup(self.registry, "now"))
@@ -86,18 +92,23 @@ class Connection:
         """A query registered as text: finds or makes the family of its shape."""
         self.registry.require_free(name)
         binding = bind_standing(self.catalog, bound)
-        family, new = self.registry.shaped(binding, options, text)
-        if new:
-            self.start(family)
+        family, is_new = self.registry.shaped(binding, options, text, self.start)
+        try:
+            added = self.add_query(family, name, binding.bound.values)
+        except BaseException:
+            if is_new == "new":
+                self.remove(family)
+            raise
         known = cut(place)
         if known is not None and known.name == name:
             self.templates.learn(known, family.number, binding.recipes, binding.bound)
-        return self.add_query(family, name, binding.bound.values)
+        return added
 
     def _is_free(self, name: str) -> bool:
         return self.registry.find(name) is None and self.registry.names.owner(name) is None
 
     def add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
+        self.failures.require_running(family)
         return self.added(family, [self.registry.add_one(family, name, values, self.arrivals)])
 
     # streams, tables, views and sinks
@@ -120,11 +131,34 @@ class Connection:
     # families and queries
 
     def start(self, family: Family) -> None:
-        running = RunningFamily(family, self.functions, self.clock_policy, threads=self.threads)
+        """Builds the operators of a family that is about to be registered, and gives them the tables they read."""
+        try:
+            running = RunningFamily(family, self.functions, self.clock_policy, threads=self.threads)
+            running.clock = self.clock_of(running)
+            if running.tables:
+                nobody = family.queries.rows().only(np.empty(0, np.int64))
+                running.run("arrivals", running.clock, nobody, tables=self._contents(running))
+        except Error:
+            raise
+        except Exception as e:
+            raise FamilyError(
+                f"The queries of family {family.name!r} cannot be started: {described(e)}.", hint="Nothing was changed."
+            ) from e
         self.running[family.number] = running
-        running.clock = self.clock_of(running)
-        if running.tables:
-            running.run("arrivals", running.clock, family.queries.rows(), tables=self._contents(running))
+
+    def resume(self, name: str) -> Changes:
+        """Lets a family that failed begin anew: its queries see tables as they stand, and the tuples to come.
+
+        `name` is the family's, or that of one of its queries.
+        """
+        family = self.registry.find(name) if isinstance(name, str) else None
+        family = family or self.query(name)[0]
+        if self.failures.of(family) is None:
+            raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW FAMILIES tells which families failed.")
+        ids = self.registry.renew(family, self.arrivals)
+        self.start(family)
+        self.failures.remove(family)
+        return self.added(family, ids)
 
     def register(self, family: str, table: Any) -> Changes:
         """Adds one query per row: column `query` is its name, the others its parameters. All rows or none."""
@@ -133,6 +167,7 @@ class Connection:
             raise CatalogError(f"{target.name!r} is not a declared family.", hint="CREATE QUERY FAMILY declares one.")
         if isinstance(table, list) and not table:
             return self._nothing
+        self.failures.require_running(target)
         ids = self.registry.add_many(target, input_rows.to_table(table), self.arrivals)
         return self.added(target, ids)
 
@@ -151,24 +186,30 @@ class Connection:
 
     def dropping(self, family: Family) -> None:
         """Before queries go, what the family has not yet shown is shown."""
-        self._settle(self.running[family.number])
+        running = self.running.get(family.number)
+        if running is not None:
+            self._settle(running)
 
     def dropped(self, family: Family, ids: Sequence[int]) -> None:
         if family.kind == "implicit" and not len(family.queries):
             self.remove(family)
             return
-        running = self.running[family.number]
-        running.forget(ids)
+        running = self.running.get(family.number)
+        if running is not None:
+            self.failures.attempt(running, partial(running.forget, ids))
         if family.queries.crowded:
-            running.let_go()
+            if running is not None:
+                self.failures.attempt(running, running.let_go)
             family.queries.clear_away()
+        self.failures.tell()
 
     def remove(self, family: Family) -> None:
-        self._settle(self.running[family.number])
+        self.dropping(family)
         self.registry.remove(family)
         self.templates.forget(family.number)
-        streams = self.running.pop(family.number).streams
-        for stream in streams:
+        self.failures.remove(family)
+        running = self.running.pop(family.number, None)
+        for stream in running.streams if running is not None else ():
             self._let_go(stream)
 
     def added(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
@@ -180,20 +221,28 @@ class Connection:
 
         def shown() -> list[Part]:
             self._settle(running)
-            assert newcomers.shown is not None
+            queries = family.queries.rows()
+            if newcomers.shown is None:
+                self.failures.tell()
+                return [Part(family, queries, FamilyFailure(family.name, running.failure or "it was dropped"))]
             mine = newcomers.shown.take(np.isin(query_of(newcomers.shown), np.asarray(ids, np.int64)))
-            return [Part(family, family.queries.rows(), mine)]
+            return [Part(family, queries, mine)]
 
-        return Changes(shown, (), Lookup(self.registry))
+        found = Changes(shown, (), Lookup(self.registry))
+        self.failures.tell()
+        return found
 
     def settle(self) -> None:
         """All who came see how things stand, so that counters and state are as if they had been asked."""
-        for running in self.running.values():
+        for running in list(self.running.values()):
             self._settle(running)
+            self.failures.attempt(running, running.count_changes)
+        self.failures.tell()
 
     def _settle(self, running: RunningFamily) -> None:
         """Before a family moves on, those who came to it see how it stands."""
-        running.settle(lambda: self._contents(running))
+        if running.newcomers is not None:
+            self.failures.attempt(running, lambda: running.settle(lambda: self._contents(running)))
 
     def _contents(self, running: RunningFamily) -> dict[str, Delta]:
         return {name: self.content(name) for name in running.tables}
@@ -209,50 +258,47 @@ class Connection:
         if isinstance(stream, Mapping) and rows is not None:
             raise DataError("push takes a stream and its rows, or rows by stream, not both.")
         given = dict(stream) if isinstance(stream, Mapping) else {stream: rows}
-        checked: list[tuple[Stream, list[pa.Array], Ints]] = []
+        declared: list[tuple[Stream, Any]] = []
         for name, data in given.items():
-            declared = self.stream(name)
-            if any(declared is other for other, _, _ in checked):
-                raise DataError(f"Stream {declared.name!r} is named twice in one push.", hint="No row was applied.")
-            what = f"stream {declared.name!r}"
-            columns = input_rows.columns(what, declared.fields, data)
-            checked.append((declared, columns, _event_times(declared, columns)))
-        parts: list[Part] = []
-        arrivals: list[Arrival] = []
-        for declared, columns, ts in checked:
-            parts += self._arrive(declared, columns, ts, arrivals)
-        return self._collect(parts, arrivals)
+            found = self.stream(name)
+            if any(found is other for other, _ in declared):
+                raise DataError(f"Stream {found.name!r} is named twice in one push.", hint="No row was applied.")
+            declared.append((found, data))
+        came = incoming(declared, self.clocks, self.arrivals)
+        return self._collect([p for i in came for p in self._arrive(i)], [i.arrival for i in came])
 
-    def _arrive(self, stream: Stream, columns: list[pa.Array], ts: Ints, arrivals: list[Arrival]) -> list[Part]:
-        key = stream.name.lower()
-        late = self.clocks[key].arrive(ts)
-        positions = np.arange(len(ts))
-        if late.any():
-            self._set_apart(key, columns, late)
-            positions = np.nonzero(~late)[0]
-            columns, ts = [c.take(pa.array(positions)) for c in columns], ts[positions]
-        batch = arrived(columns, ts, self.arrivals)
-        arrivals.append(Arrival(stream.name, self.arrivals, positions))
-        self.arrivals += len(batch)
+    def _arrive(self, came: Incoming) -> list[Part]:
+        key, batch = came.key, came.batch
         readers = [r for r in self.running.values() if key in r.streams]
-        if self.clock_policy == "max" and readers:
-            behind = ts < max((r.clock for r in readers if len(r.family.queries)), default=MIN)
-            if behind.any():
-                self._set_apart(key, columns, behind)
-                self.clocks[key].late += int(behind.sum())
+        behind = self._behind(readers, batch) if self.clock_policy == "max" else None
+        self.clocks[key] = came.clock
+        self.arrivals += len(batch)
+        self.dead[key] += [rows for rows in (came.late, behind) if rows is not None]
+        if behind is not None:
+            came.clock.late += len(behind[0])
         history = self.histories[key]
         if any(r.needs_history() for r in readers):
             history.add(batch)
+        together = pooled(self.pools, key, batch, readers, self.clock_of)
+        parts = [self._step(r, {key: batch}, together) for r in readers]
         if worth_clearing(len(history), len(history) - history.unchecked):
             self._let_go(key)
-        together = pooled(self.pools, key, batch, readers, self.clock_of)
-        return [self._step(r, {key: batch}, together) for r in readers]
+        return parts
+
+    def _behind(self, readers: Sequence[RunningFamily], batch: Delta) -> list[pa.Array] | None:
+        """Under clock = 'max', the tuples that some query no longer sees."""
+        behind = batch.ts < max((r.clock for r in readers if len(r.family.queries)), default=MIN)
+        return selected(list(batch.columns), behind) if behind.any() else None
 
     def _step(self, running: RunningFamily, streams: Mapping[str, Delta], together: PoolMatching | None = None) -> Part:
         self._settle(running)
         queries = running.family.queries.rows()
         mine = None if together is None else together.of(running.family.number)
-        return Part(running.family, queries, running.arrive(self.clock_of(running), queries, streams, mine))
+        return self._part(running, queries, lambda: running.arrive(self.clock_of(running), queries, streams, mine))
+
+    def _part(self, running: RunningFamily, queries: QueryRows, run: Callable[[], Found]) -> Part:
+        """One family's part of a step; if it fails, it alone does."""
+        return Part(running.family, queries, self.failures.attempt(running, run))
 
     def advance(self, to: Any) -> Changes:
         """Time passes without tuples: every stream's watermark becomes at least `to`."""
@@ -260,7 +306,7 @@ class Connection:
         self.advanced = max(self.advanced, moment)
         for clock in self.clocks.values():
             clock.advance(moment)
-        parts = [self._step(r, {}) for r in self.running.values()]
+        parts = [self._step(r, {}) for r in list(self.running.values())]
         for stream in self.histories:
             self._let_go(stream)
         return self._collect(parts)
@@ -273,24 +319,26 @@ class Connection:
             self._settle(r)
         delta = self.tables[key].change(gone, new)
         parts = []
-        if len(delta):
-            for r in readers:
-                queries = r.family.queries.rows()
-                found = r.run("arrivals", self.clock_of(r), queries, tables={key: delta})
-                parts.append(Part(r.family, queries, found))
+        for r in readers if len(delta) else ():
+            queries = r.family.queries.rows()
+            run = partial(r.run, "arrivals", self.clock_of(r), queries, tables={key: delta})
+            parts.append(self._part(r, queries, run))
         return self._collect(parts)
 
-    def _set_apart(self, stream: str, columns: list[pa.Array], which: Any) -> None:
-        where = pa.array(np.nonzero(which)[0])
-        self.dead[stream].append([c.take(where) for c in columns])
-
     def _let_go(self, stream: str) -> None:
+        """Drops the tuples of a stream that no snapshot needs any more."""
         readers = [r for r in self.running.values() if stream in r.streams and r.needs_history()]
-        before = min((max(MIN, r.clock - r.reach(stream)) if r.clock > MIN else MIN for r in readers), default=MIN)
-        self.histories[stream].let_go(before, min((r.oldest() for r in readers), default=self.arrivals))
+        bounds = [self.failures.attempt(r, partial(r.needs_from, stream)) for r in readers]
+        known = [b for b in bounds if not isinstance(b, FamilyFailure)]
+        with suppress(MemoryError):  # then it is done later
+            before = min((b for b, _ in known), default=MIN)
+            self.histories[stream].let_go(before, min((since for _, since in known), default=self.arrivals))
 
     def _collect(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
-        return Changes(lambda: parts, arrivals, Lookup(self.registry))
+        failed = [] if not self.failures else [Part(f, f.queries.rows(), failure) for f, failure in self.failures]
+        found = Changes(lambda: [*parts, *failed], arrivals, Lookup(self.registry))
+        self.failures.tell()
+        return found
 
     # asking
 
@@ -304,6 +352,7 @@ class Connection:
     def snapshot(self, name: str) -> pa.Table:
         """The answer of a query at its clock."""
         family, query = self.query(name)
+        self.failures.require_running(family, name)
         running = self.running[family.number]
         if not family.has_snapshot:
             raise CatalogError(
@@ -311,8 +360,10 @@ class Connection:
                 hint="Fold its changes, or register it without that option.",
             )
         self._settle(running)
+        self.failures.require_running(family, name)
         clock = max(running.clock, self.clock_of(running))
-        return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
+        with computing(family):
+            return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
 
     def query(self, name: str) -> tuple[Family, int]:
         found = self.registry.owner(name) if isinstance(name, str) else None
@@ -380,17 +431,6 @@ class Connection:
         from eddyline.local.storage import save
 
         save(self, path)
-
-
-def _event_times(stream: Stream, columns: list[pa.Array]) -> Ints:
-    column = columns[stream.time]
-    if column.null_count:
-        row = pc.index(column.is_null(), True).as_py()
-        raise DataError(
-            f"Row {row} for stream {stream.name!r} has no event time ({stream.fields[stream.time].name!r} is NULL).",
-            hint="Every tuple needs one; no row was applied.",
-        )
-    return micros(column)
 
 
 def _type(name: str) -> pa.DataType:

@@ -23,6 +23,10 @@ def pooled(
         return None
     if stream not in pools:
         pools[stream] = Pool()
-    matchers = {r.family.number: chain.attach.matcher for r, chain in small}
-    steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
-    return pools[stream].prepare(batch, matchers, steps)
+    try:
+        matchers = {r.family.number: chain.attach.matcher for r, chain in small}
+        steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
+        return pools[stream].prepare(batch, matchers, steps)
+    except Exception:  # asked one by one, only the family whose queries cannot be indexed fails
+        del pools[stream]
+        return None

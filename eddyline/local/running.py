@@ -57,6 +57,7 @@ class RunningFamily:
         self.functions = functions
         self.threads = threads
         self.clock = MIN
+        self.failure: str | None = None  # what its operators raised, after which it takes no further step
         self._changes = 0
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
@@ -85,6 +86,10 @@ class RunningFamily:
             self._uncounted = None
         return self._changes
 
+    def count_changes(self) -> None:
+        """Counts what nobody has asked for yet."""
+        self._changes = self.changes
+
     def _counted(self, changes: int) -> None:
         self._changes += changes
 
@@ -92,7 +97,7 @@ class RunningFamily:
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
     ) -> Found:
         """A step in which tuples arrive, or time passes; what it does may be found out later."""
-        self._changes = self.changes  # of the batch before, if nobody has asked
+        self.count_changes()  # of the batch before
         step = self.step(clock, queries, streams)
         found: Found
         if self.chain is not None:
@@ -208,6 +213,10 @@ class RunningFamily:
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             widest = max(widest, int(widths.max(initial=0)))
         return widest
+
+    def needs_from(self, stream: str) -> tuple[int, int]:
+        """From which event time, and from which arrival number on, its snapshots need the tuples of a stream."""
+        return max(MIN, self.clock - self.reach(stream)) if self.clock > MIN else MIN, self.oldest()
 
     def oldest(self) -> int:
         """The arrival number from which its oldest query sees tuples."""

@@ -51,14 +51,22 @@ def _tables(db: Connection) -> pa.Table:
 
 
 def _queries(db: Connection) -> pa.Table:
-    names, families = [pa.array([], pa.string())], [pa.array([], pa.string())]
+    names, families, errors = ([pa.array([], pa.string())] for _ in range(3))
     for f in db.registry:
         if f.kind == "view":
             continue
         rows = f.queries.rows()
         names.append(rows.names_at(rows.live()))
         families.append(pa.repeat(f.name, len(names[-1])))
-    return pa.table({"query": pa.concat_arrays(names), "family": pa.concat_arrays(families)})
+        errors.append(pa.repeat(pa.scalar(_error(db, f), pa.string()), len(names[-1])))
+    columns = {"query": names, "family": families, "error": errors}
+    return pa.table({name: pa.concat_arrays(parts) for name, parts in columns.items()})
+
+
+def _error(db: Connection, family: Family) -> str | None:
+    """Why a family is in quarantine; None if it is not."""
+    failure = db.failures.of(family)
+    return None if failure is None else failure.error
 
 
 def _families(db: Connection) -> pa.Table:
@@ -69,6 +77,7 @@ def _families(db: Connection) -> pa.Table:
             "queries": pa.array([len(f.queries) for f in families], pa.int64()),
             "parameters": pa.array([_columns(f.bound.params) for f in families], pa.string()),
             "first_text": pa.array([f.sql for f in families], pa.string()),
+            "error": pa.array([_error(db, f) for f in families], pa.string()),
         }
     )
 
@@ -135,7 +144,10 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
             f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
         )
     lines.append(plan_text.explain(family.plan, lambda _: f"shared by {n}"))
-    if analyze:
+    failed = _error(db, family)
+    if failed is not None:
+        lines.append(f"in quarantine: {failed}")
+    elif analyze:
         running = db.running[family.number]
         clock = times(np.array([running.clock], np.int64))[0].as_py()
         lines.append(f"clock: {clock}  changes: {running.changes}  rows of state: {running.state_rows()}")
@@ -199,6 +211,7 @@ def stats(db: Connection) -> dict[str, Any]:
             }
             for r in db.running.values()
         },
+        "failed": {family.name: failure.error for family, failure in db.failures},
         "functions": {n: {"errors": k, "last_error": m} for n, (k, m) in db.functions.errors.items()},
     }
 

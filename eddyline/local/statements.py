@@ -61,17 +61,22 @@ def _create_family(db: Connection, s: st.CreateFamily, _: st.Statement) -> None:
     if any(p.name.lower() == "query" for p in s.params):
         raise CatalogError("A parameter cannot be called 'query'.", hint="That column holds the names of the queries.")
     binding = bind_family(db.catalog, s.query, s.params)
-    db.start(db.registry.declare(s.name, binding, s.options, "declared", s.text))
+    db.registry.declare(s.name, binding, s.options, "declared", s.text, db.start)
 
 
 def _create_view(db: Connection, s: st.CreateView, _: st.Statement) -> Any:
     view = declared(s, db.catalog)
     db.registry.require_free(s.name)
     binding = bind_family(db.catalog, s.query, ())
-    family = db.registry.declare(f"view {s.name}", binding, {}, "view", s.text)
-    db.start(family)
-    db.define(view)
-    return db.add_query(family, s.name, ())
+    family = db.registry.declare(f"view {s.name}", binding, {}, "view", s.text, db.start)
+    try:
+        db.define(view)
+        return db.add_query(family, s.name, ())
+    except BaseException:
+        db.remove(family)
+        if db.catalog.views.get(view.name) is not None:
+            db.undefine("view", view.name)
+        raise
 
 
 def _create_sink(db: Connection, s: st.CreateSink, _: st.Statement) -> None:

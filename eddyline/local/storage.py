@@ -22,8 +22,10 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.errors import StateError
+from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.connection import Connection
+from eddyline.local.failures import FamilyFailure
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.sql.catalog import Function
 from eddyline.sql.declared import declared, shape
@@ -58,10 +60,11 @@ def _write(db: Connection, path: Path) -> None:
         _write_table(path / "streams" / f"{name}.late.arrow", db.late(name))
     for name, table in db.tables.items():
         _write_table(path / "tables" / f"{name}.arrow", table.to_arrow())
-    for number, running in db.running.items():
-        folder = path / "families" / str(number)
-        _write_table(folder / "queries.arrow", running.family.queries.save())
-        for part, state in running.save().items():
+    for family in db.registry:
+        folder = path / "families" / str(family.number)
+        _write_table(folder / "queries.arrow", family.queries.save())
+        running = db.running.get(family.number)  # None if it is in quarantine: its state is gone
+        for part, state in running.save().items() if running is not None else ():
             _write_table(folder / f"{part}.arrow", state)
     files = {str(f.relative_to(path)): _checksum(f) for f in sorted(path.rglob("*.arrow"))}
     (path / "manifest.json").write_text(json.dumps(_manifest(db) | {"files": files}, indent=1))
@@ -81,23 +84,19 @@ def _manifest(db: Connection) -> dict[str, Any]:
         ],
         "views": [v.sql for v in db.catalog.views],
         "sinks": [s.sql for s in db.catalog.sinks],
-        "families": [_family(db.running[f.number]) for f in db.registry],
+        "families": [_family(db, f) for f in db.registry],
         "next_family": db.registry.next_number,
         "function_errors": db.functions.errors,
     }
 
 
-def _family(running: RunningFamily) -> dict[str, Any]:
-    f = running.family
-    return {
-        "number": f.number,
-        "name": f.name,
-        "kind": f.kind,
-        "sql": f.sql,
-        "next_id": f.queries.next_id,
-        "clock": running.clock,
-        "changes": running.changes,
-    }
+def _family(db: Connection, f: Family) -> dict[str, Any]:
+    known = {"number": f.number, "name": f.name, "kind": f.kind, "sql": f.sql, "next_id": f.queries.next_id}
+    failure = db.failures.of(f)
+    if failure is not None:
+        return known | {"error": failure.error}
+    running = db.running[f.number]
+    return known | {"clock": running.clock, "changes": running.changes}
 
 
 def restore(
@@ -185,6 +184,9 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     family.queries.load(queries, saved["next_id"])
     rows = family.queries.rows()
     db.registry.names.take(rows.names, family.number, rows.ids)
+    if "error" in saved:
+        db.failures.put(family, FamilyFailure(family.name, saved["error"]))
+        return
     running = RunningFamily(family, db.functions, db.clock_policy, threads=db.threads)
     parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
     running.load(parts, saved["clock"], saved["changes"])

@@ -36,8 +36,9 @@ class TableRows:
         lost = pa.array(np.nonzero(gone)[0])
         changed = [join_arrays([c.take(lost), n]) for c, n in zip(self.columns, new, strict=True)]
         signs = np.concatenate([np.full(len(lost), -1), np.ones(len(new[0]))]).astype(np.int64)
+        net = _net(_delta(changed, signs))
         self.columns = columns
-        return _net(_delta(changed, signs))
+        return net
 
     def _check_key(self, columns: Sequence[pa.Array], old: int) -> None:
         key = self.declared.key

@@ -25,7 +25,7 @@ from eddyline.index.sets import Lists, lists, merged, tally
 from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.base import Step
 from eddyline.operators.condition import merged_ranges
-from eddyline.operators.matcher import Matcher, Portion, attribute_values, once
+from eddyline.operators.matcher import Matcher, Matching, Portion, attribute_values, once
 from eddyline.operators.query_index import RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import ALL_ALIVE, GROWTH
 from eddyline.sql.bound import Expr
@@ -226,6 +226,22 @@ class PoolMatching:
                 total[family] += n
         return total
 
+    @cached_property
+    def whole_tally(self) -> dict[int, int] | None:
+        """As `tally`; None if some family cannot be matched."""
+        try:
+            return self.tally
+        except Exception:
+            return None
+
+    @cached_property
+    def whole_by_family(self) -> dict[int, list[Portion]] | None:
+        """As `by_family`; None if some family cannot be matched."""
+        try:
+            return self.by_family
+        except Exception:
+            return None
+
     def _tally(self, start: int, rows: int, found: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
         total: dict[int, int] = {}
         for run, matches in found:
@@ -312,10 +328,19 @@ class FamilyMatching:
     family: int
 
     def count(self) -> int:
-        return self.pool.tally[self.family]
+        tally = self.pool.whole_tally
+        return self._alone.count() if tally is None else tally[self.family]
 
     def finds_something(self) -> bool:
         return any(p.counts.any() for p in self.sets())
 
     def sets(self) -> list[Portion]:
-        return self.pool.by_family.get(self.family, [])
+        found = self.pool.whole_by_family
+        return self._alone.sets() if found is None else found.get(self.family, [])
+
+    @property
+    def _alone(self) -> Matching:
+        """The same matches without the others: where matching all of them fails, only those who fail alone do."""
+        step = self.pool.steps[self.family]
+        then = step.queries.only(step.queries.ids_at(step.queries.live()))
+        return self.pool.matchers[self.family].prepare(replace(step, queries=then), self.pool.delta)

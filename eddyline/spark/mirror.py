@@ -274,7 +274,7 @@ class Mirror(Logged):
                 self.quarantined.setdefault(family, {}).update(dict.fromkeys(new, error))
                 self._journal.append(Quarantine(family, tuple(new), error))
 
-    def resume(self, name: str) -> int:
+    def resume(self, name: str) -> int:  # type: ignore[override]  # a pipeline's changes are in its sinks
         """Lets a query, or all queries of a family, begin anew after quarantine; returns how many."""
         with self.commit():
             family = self.registry.find(name)

@@ -77,3 +77,21 @@ def test_numbers_are_fitted_and_not_guessed() -> None:
     db.execute("INSERT INTO limits VALUES ('A', 1, '2026-01-01', INTERVAL 5 SECONDS)")
     db.execute("INSERT INTO limits (symbol, lo) VALUES ('B', '2.5')")
     assert [row["lo"] for row in db.execute("SELECT lo FROM limits").to_pylist()] == [1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO companies VALUES ('C', 'c', 1)", "UPDATE companies SET size = 1", "DELETE FROM companies"]
+)
+@pytest.mark.parametrize("place", ["_net", "_delta", "join_arrays", "KeyTable"])
+def test_a_change_of_a_table_that_fails_is_not_applied(
+    db: Connection, sql: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no room")
+
+    before = repr(fingerprint(db))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"eddyline.local.tables.{place}", fail)
+        with pytest.raises(MemoryError):
+            db.execute(sql)
+    assert repr(fingerprint(db)) == before
