@@ -223,7 +223,7 @@ def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[
     columns = []
     for p in family.bound.params:
         try:
-            columns.append(as_type(table.column(have[p.name.lower()]), p.type))
+            columns.append(as_type(table.column(have[p.name.lower()]), p.type, "checked"))
         except ValueError as e:
             raise DataError(
                 f"Parameter {p.name!r} of family {family.name!r} must be {t.name_of(p.type)}: {e}.", hint=_NOTHING
@@ -262,7 +262,8 @@ def _names(values: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(values, pa.Array | pa.ChunkedArray) and not isinstance(values, Iterable):
         raise DataError(f"Expected a list of query names, found {type(values).__name__}.", hint="Write ['q1', 'q2'].")
     try:
-        array = as_type(values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(list(values)), t.STRING)
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(list(values))
+        array = as_type(array, t.STRING, "checked")
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise DataError(f"Query names must be text: {e}.") from None
     if array.null_count:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import CatalogError, DataError, Error, FamilyError, described, did_you_mean
+from eddyline.errors import CatalogError, DataError, Error, FamilyError, ParseError, described, did_you_mean
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
@@ -74,6 +74,8 @@ class Connection:
         SELECT, SHOW and EXPLAIN give a pyarrow.Table, changes of data and new queries give `Changes`, others None.
         """
         text = sql if isinstance(sql, str) else ""
+        if not text.isascii():
+            _require_whole_characters(text)
         dropped = dropped_query(text)
         if dropped is not None:
             found = self.registry.owner(dropped)
@@ -431,6 +433,19 @@ class Connection:
         from eddyline.local.storage import save
 
         save(self, path)
+
+
+def _require_whole_characters(sql: str) -> None:
+    """Half of a character (a lone surrogate) is in no text that can be kept or sent."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as e:
+        raise ParseError(
+            f"The text has {sql[e.start]!r}, which is half of a character.",
+            hint="Nothing was run; give text that can be written as UTF-8.",
+            sql=sql.encode(errors="replace").decode(),
+            span=(e.start, e.start + 1),
+        ) from None
 
 
 def _type(name: str) -> pa.DataType:

@@ -98,7 +98,7 @@ def _from_table(what: str, fields: Sequence[Field], table: pa.Table) -> list[pa.
 def cast_column(what: str, f: Field, array: pa.Array) -> pa.Array:
     """An Arrow column in the declared type."""
     try:
-        return as_type(array, f.type)
+        return as_type(array, f.type, "checked")
     except ValueError as e:
         raise DataError(f"Column {f.name!r} of {what} must be {t.name_of(f.type)}: {e}.", hint=_NOTHING) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +18,16 @@ _CALENDAR = {
 }
 
 
-def as_type(array: pa.Array | pa.ChunkedArray, to: pa.DataType) -> pa.Array:
-    """The column in the type; ValueError says what does not fit."""
+def as_type(
+    array: pa.Array | pa.ChunkedArray, to: pa.DataType, text: Literal["checked", "trusted"] = "trusted"
+) -> pa.Array:
+    """The column in the type; ValueError says what does not fit. `text`: whether it must be looked at for bad UTF-8."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if text == "checked" and is_text(array.type):
+        _check_text(array)
     try:
         found = array if array.type == to else _converted(array, to)
     except (pa.ArrowException, OverflowError, LookupError) as e:
@@ -60,6 +65,22 @@ def _converted(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _check_text(array: pa.Array) -> None:
+    """Arrow takes any bytes for text until somebody reads them. About one nanosecond a byte."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as e:
+        if array.type == pa.string_view():
+            array = array.cast(pa.large_string())
+        for row, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError:
+                shown = value if len(value) < 60 else value[:57] + b"..."
+                raise ValueError(f"row {row} has {shown!r}, which is not valid UTF-8") from None
+        raise ValueError(str(e)) from None
 
 
 def _check_calendar(array: pa.Array, first: int, last: int) -> None:
