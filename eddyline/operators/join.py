@@ -2,8 +2,12 @@
 
 The changes of each input in turn probe the modules of the others, in an order in which every step has an equality to
 search by if there is one, and are then built into their own module: build after probe, input after input, so that
-every combination is found exactly once. Signs multiply and intervals intersect, so retractions and expirations need
-no code of their own here.
+every combination is found exactly once. Signs multiply and intervals intersect, so expirations need no code of their
+own here.
+
+Retractions come before insertions, so that a joined row is never sent with an end that the same step makes earlier; if
+several inputs retract in one step, all their retractions are applied before any of them probes (`leaving.py`). So each
+`-` of a join names one earlier `+` of the same row and end.
 
 A non-retroactive table (document 3, section 4) is probed but never probes: its changes only reach its module, and the
 flowing side is not kept.
@@ -12,7 +16,7 @@ flowing side is not kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,6 +30,7 @@ from eddyline.operators.condition import may_overflow
 from eddyline.operators.describe import describe_index, describe_ranges
 from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.first_filter import FirstFilter
+from eddyline.operators.leaving import first_to_leave
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.ranged_join import Probing, RangedSide
 from eddyline.operators.ranges import directions, inputs_of
@@ -180,15 +185,33 @@ class Join(Operator):
 
     def _moved(self, step: Step, deltas: Sequence[Delta]) -> list[tuple[int, Probing] | Delta]:
         found: list[tuple[int, Probing] | Delta] = []
-        for i, delta in enumerate(deltas):
+        deltas = [d.spread() for d in deltas]
+        retracting = [i for i, d in enumerate(deltas) if i != self.frozen_table and (d.sign < 0).any()]
+        if len(retracting) > 1:
+            found += self._retracted(step, {i: deltas[i].take(deltas[i].sign < 0).spread() for i in retracting})
+            deltas = [d.take(d.sign > 0).spread() for d in deltas]
+        for i in sorted(range(len(deltas)), key=lambda i: i not in retracting):
+            delta = deltas[i]
             if not len(delta):
                 continue
-            delta = delta.spread()
             if i != self.frozen_table:
                 probing = self._probing(step, i, delta)
                 found += [(i, probing)] if probing is not None else self._joined(step, i, delta)
             if self.frozen_table is None or i == self.frozen_table:
                 self._build(i, delta, step)
+        return found
+
+    def _retracted(self, step: Step, retractions: Mapping[int, Delta]) -> list[Delta]:
+        """The retractions of several inputs: each joined row is retracted by the part of it that leaves first."""
+        for i, delta in retractions.items():
+            self.stems[i].retract(delta)
+        found: list[Delta] = []
+        for i, delta in retractions.items():
+            leaves = pa.array(delta.ts)
+            for joined in self._partners(step, i, delta, leaves, leaving=i):
+                found += self._finished(step, [replace(joined, columns=joined.columns[:-1])])
+        for i in retractions:
+            self.stems[i].forget_leaving()
         return found
 
     def _joined(self, step: Step, i: int, delta: Delta) -> list[Delta]:
@@ -238,9 +261,11 @@ class Join(Operator):
         columns[self.starts[i] : self.starts[i + 1]] = delta.columns
         return tuple(columns)
 
-    def _partners(self, step: Step, i: int, delta: Delta, *beside: pa.Array) -> Iterator[Delta]:
+    def _partners(
+        self, step: Step, i: int, delta: Delta, *beside: pa.Array, leaving: int | None = None
+    ) -> Iterator[Delta]:
         """The tuples of an input joined with all they find; columns `beside` are carried along as the last ones."""
-        return self._probe(step, replace(delta, columns=(*self._wide(i, delta), *beside)), self.orders[i])
+        return self._probe(step, replace(delta, columns=(*self._wide(i, delta), *beside)), self.orders[i], leaving)
 
     def _traced(self, step: Step, i: int, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
         """As `_partners`, with the number of the tuple that each joined row came from."""
@@ -254,27 +279,44 @@ class Join(Operator):
             self.keys[i] = [StemKey(k.exprs, k.with_query) for k in self.keys[i]]
             stem.renumber(partial(_slots, self.keys[i], step.functions))
 
-    def _probe(self, step: Step, partial: Delta, order: Sequence[ProbeStep]) -> Iterator[Delta]:
+    def _probe(
+        self, step: Step, partial: Delta, order: Sequence[ProbeStep], leaving: int | None = None
+    ) -> Iterator[Delta]:
+        """`leaving` is the input whose retractions probe, if others retract too; the last column says when they do."""
         if not order:
             yield partial
             return
         probe, rest = order[0], order[1:]
         key = self.keys[probe.input][probe.key]
         wanted = key.wanted(step.functions, probe.exprs, partial.columns, partial.query, len(partial))
+        leaves = None if leaving is None else micros(partial.columns[-1])
         for segment in list(self.stems[probe.input].segments):
             low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
             for start, stop in portions(high - low):
                 owner, place = spread(low[start:stop], high[start:stop])
                 if len(owner):
-                    found = segment.orders[probe.key][place]
-                    joined = self._combine(step, partial, owner + start, segment.rows, found, probe)
+                    owner, row, end = owner + start, segment.orders[probe.key][place], None
+                    if leaves is not None and leaving is not None:
+                        precedes = leaving < probe.input
+                        owner, row, end = first_to_leave(segment, owner, row, leaves, precedes=precedes)
+                    joined = self._combine(step, partial, owner, segment.rows, row, probe, end)
                     if len(joined):
-                        yield from self._probe(step, joined, rest)
+                        yield from self._probe(step, joined, rest, leaving)
 
-    def _combine(self, step: Step, partial: Delta, left: Ints, rows: Delta, right: Ints, probe: ProbeStep) -> Delta:
-        """Pairs that have an instant in common and satisfy what can be checked by now."""
+    def _combine(
+        self,
+        step: Step,
+        partial: Delta,
+        left: Ints,
+        rows: Delta,
+        right: Ints,
+        probe: ProbeStep,
+        end: Ints | None = None,
+    ) -> Delta:
+        """Pairs that have an instant in common and satisfy what can be checked by now; `end`: that of each right row,
+        if it is another than the row has now."""
         ts = np.maximum(partial.ts[left], rows.ts[right])
-        exp = np.minimum(partial.exp[left], rows.exp[right])
+        exp = np.minimum(partial.exp[left], rows.exp[right] if end is None else end)
         kept = ts <= exp
         if not kept.all():
             left, right, ts, exp = left[kept], right[kept], ts[kept], exp[kept]

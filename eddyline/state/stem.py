@@ -30,7 +30,8 @@ NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
 class Segment:
     """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends.
 
-    `derived` has what its users make of it, until a row is taken back."""
+    `derived` has what its users make of it, until a row is retracted. `leaving` has the positions of the rows that
+    `Stem.retract` shortened, until `Stem.forget_leaving`."""
 
     rows: Delta
     born: Ints
@@ -38,6 +39,7 @@ class Segment:
     orders: list[Ints]
     sorted_slots: list[Ints]
     derived: dict[Hashable, Any] = field(default_factory=dict)
+    leaving: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -89,51 +91,46 @@ class Stem:
                 added = replace(added, exp=born.copy())
             self.segments.append(_segment(added, born, [s[plus] for s in all_slots]))
         if self.identity is not None and not plus.all():
-            self._take_back(all_slots[-1][~plus], rows.ts[~plus])
+            self._retract(all_slots[-1][~plus], rows.ts[~plus])
         self._merge(clock)
 
-    def _take_back(self, identities: Ints, at: Ints) -> None:
+    def retract(self, rows: Delta) -> None:
+        """Retracts what the `-` rows name, and remembers which rows these were."""
+        assert self.identity is not None
+        for i, places in self._retract(self.identity.slots(rows), rows.ts):
+            self.segments[i].leaving = places
+
+    def forget_leaving(self) -> None:
+        for s in self.segments:
+            s.leaving = None
+
+    def _retract(self, identities: Ints, at: Ints) -> list[tuple[int, Ints]]:
         """Ends, just before `at`, one row for each identity given: the latest that began by then.
 
-        Rows that were taken back before are looked at last: a join may take back what is left of one, under its end.
-        """
+        Returns the rows, as positions in the segments that have some."""
         order = np.lexsort((at, identities))
         identities, at = identities[order], at[order]
-        candidates_for = self._live
-        while len(identities):
-            candidates = candidates_for(identities)
-            candidates = candidates[np.lexsort((candidates[:, 1], candidates[:, 0]))]
-            row = match_brackets(candidates[:, 0], candidates[:, 1], identities, at)
-            hit = row >= 0
-            if not hit.any() and candidates_for == self._shortened:
-                return
-            _, _, segment, place = candidates[row[hit]].T
-            for i, s in enumerate(self.segments):
-                s.rows.exp[place[segment == i]] = at[hit][segment == i] - 1
-                if (segment == i).any():
-                    s.derived.clear()
-            identities, at = identities[~hit], at[~hit]
-            candidates_for = self._shortened
+        candidates = self._live(identities)
+        candidates = candidates[np.lexsort((candidates[:, 1], candidates[:, 0]))]
+        row = match_brackets(candidates[:, 0], candidates[:, 1], identities, at)
+        hit = row >= 0
+        _, _, segment, place = candidates[row[hit]].T
+        shortened = []
+        for i in np.unique(segment).tolist():
+            mine = segment == i
+            self.segments[i].rows.exp[place[mine]] = at[hit][mine] - 1
+            self.segments[i].derived.clear()
+            shortened.append((i, place[mine]))
+        return shortened
 
     def _live(self, wanted: Ints) -> Ints:
-        """(identity, ts, segment, row) of the rows that have one of the identities and were never taken back."""
+        """(identity, ts, segment, row) of the rows that have one of the identities and were never retracted."""
         wanted, parts = np.unique(wanted), [np.empty((0, 4), np.int64)]
         for i, s in enumerate(self.segments):
             owner, position = spread(*equal_ranges(s.sorted_slots[-1], wanted))
             found = s.orders[-1][position]
             live = s.rows.exp[found] == s.born[found]
             parts.append(np.column_stack([wanted[owner], s.rows.ts[found], np.full(len(found), i), found])[live])
-        return np.concatenate(parts)
-
-    def _shortened(self, wanted: Ints) -> Ints:
-        """The same of the rows that were taken back, by the end they have now."""
-        assert self.identity is not None
-        parts = [np.empty((0, 4), np.int64)]
-        for i, s in enumerate(self.segments):
-            found = np.nonzero((s.rows.exp < s.born) & (s.rows.ts <= s.rows.exp))[0]
-            identity = self.identity.slots(s.rows.take(found).spread())
-            rows = np.column_stack([identity, s.rows.ts[found], np.full(len(found), i), found])
-            parts.append(rows[np.isin(identity, wanted)])
         return np.concatenate(parts)
 
     def probe(self, key: int, wanted: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 STREAMS = {"r": "a INT, b BIGINT, c DOUBLE, n STRING, f BOOLEAN", "s": "a INT, b BIGINT, c DOUBLE, n STRING, f BOOLEAN"}
@@ -214,6 +215,49 @@ def nested(rnd: Random) -> str:
     )()
 
 
+def retracting_source(rnd: Random, name: str) -> str:
+    """A source with the columns a, b and n whose rows may be retracted."""
+    s = rnd.choice("rs")
+    rows = f"{s} [ROWS {rnd.randint(1, 3)}]"
+    other = f"{'s' if s == 'r' else 'r'}{rnd.choice([window(rnd), f' [ROWS {rnd.randint(1, 3)}]'])}"
+    inner = rnd.choice(
+        [
+            f"SELECT a, b, n FROM {rows}{where(rnd, maybe_predicate(rnd, s))}",
+            f"SELECT DISTINCT a, b, n FROM {rows}",
+            f"SELECT a, b, n FROM {s}{window(rnd)} EXCEPT ALL SELECT a, b, n FROM {other}",
+            f"SELECT a, a + b AS b, n FROM {rows} EXCEPT ALL SELECT a, b, n FROM {other}",
+            f"SELECT a, MAX(b) AS b, MIN(n) AS n FROM {s}{window(rnd)} GROUP BY a",
+            f"SELECT x.a, x.b, t.n FROM {s}{window(rnd)} AS x, t WHERE x.a = t.a",
+            f"SELECT x.a, y.b, y.n FROM {rows} AS x, {other} AS y WHERE x.a = y.a",
+            "SELECT a, CAST(id AS BIGINT) AS b, n FROM t",
+        ]
+    )
+    return rnd.choice([f"{rows} AS {name}", f"({inner}) AS {name}", f"({inner}) AS {name}"])
+
+
+def retracting_join(rnd: Random) -> str:
+    """A join of inputs that retract rows, several of them in one step."""
+    names = "xyz"[: rnd.choice([2, 2, 2, 3])]
+    sources = [retracting_source(rnd, name) for name in names]
+    if rnd.random() < 0.2:
+        sources[rnd.randrange(len(sources))] = f"r{window(rnd)} AS {names[-1]}"
+    sources = [s.rpartition(" AS ")[0] + f" AS {name}" for s, name in zip(sources, names, strict=True)]
+    parts = [join_condition(rnd, a, b) for a, b in pairwise(names)]
+    if rnd.random() < 0.2:
+        parts = parts[1:]
+    joined = f"SELECT {rnd.choice(['x.a, y.b', 'x.n', 'y.a', 'x.a, x.b, y.n'])} FROM {', '.join(sources)}"
+    joined += where(rnd, parts)
+    first = joined[len("SELECT ") :].split(" FROM ")[0].split(", ")[0].split(".")[-1]
+    return rnd.choice(
+        [joined] * 6
+        + [
+            f"SELECT DISTINCT j.{first} FROM ({joined}) AS j",
+            f"SELECT COUNT(*) AS k FROM ({joined}) AS j",
+            f"SELECT j.{first}, w.b FROM ({joined}) AS j, s [ROWS 2] AS w WHERE w.{first} = j.{first}",
+        ]
+    )
+
+
 CLASSES = {
     "filter": filter_query,
     "join": join_query,
@@ -225,6 +269,7 @@ CLASSES = {
     "tables only": tables_only,
     "count window": rows_query,
     "nested": nested,
+    "retracting join": retracting_join,
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import eddyline
-from eddyline.reference import Reference, canonical, normalise
+from eddyline.reference import Change, Reference, canonical, fold_by_signs, normalise, unmatched
 from eddyline.sql.binder import bind_family, bind_standing
 from eddyline.sql.parser import parse
 from tests.oracle import queries
@@ -31,6 +31,7 @@ class Scenario:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     clock: str = "min"
     options: str = ""  # of every query
+    emit_all: bool = False  # whether queries ask for every end
 
     def __str__(self) -> str:
         return "\n".join([f"delays {self.delays}, clock {self.clock}", *(str(e) for e in self.events)])
@@ -100,6 +101,19 @@ def scenario(rnd: Random, texts: list[str], *, rows: int, clock: str = "min", fa
     return s
 
 
+def in_long_steps(rnd: Random, s: Scenario) -> Scenario:
+    """The scenario with a clock that moves seldom and far, so that much changes in one step."""
+    events: list[tuple[Any, ...]] = []
+    latest = START
+    for e in s.events:
+        events.append(e)
+        if e[0] == "row":
+            latest = max(latest, e[2][-1])
+            if rnd.random() < 0.25:
+                events.append(("advance", latest - timedelta(seconds=rnd.choice([0, 0.5, 1, 3]))))
+    return Scenario(dict.fromkeys(s.delays, 60), events, s.clock, s.options, s.emit_all)
+
+
 def table_change(rnd: Random, contents: dict[str, list[tuple[Any, ...]]]) -> tuple[Any, ...]:
     table = rnd.choice("tu")
     rows = contents[table]
@@ -123,8 +137,10 @@ class Player:
             self.db.execute(f"CREATE TABLE {name} ({columns}) {kind}")
         for name in {e[1] for e in s.events if e[0] == "family"}:
             params, text = queries.FAMILIES[name]
-            self.db.execute(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
-        self.options = f" WITH ({s.options})" if s.options else ""
+            emit = " WITH (emit = 'all')" if s.emit_all else ""
+            self.db.execute(f"CREATE QUERY FAMILY {name} ({params}){emit} AS {text}")
+        options = [o for o in (s.options, "emit = 'all'" if s.emit_all else "") if o]
+        self.options = f" WITH ({', '.join(options)})" if options else ""
         self.logs: dict[str, list[tuple[str, Any, Any, tuple[Any, ...]]]] = {}
         self.fields = {n: [f.name for f in self.db.catalog.streams[n].fields] for n in queries.STREAMS}
 
@@ -239,6 +255,8 @@ def check(rnd: Random, s: Scenario, *, cuts: int = 2, snapshots: float = 0.15, r
                     tell(ref, player, ("row", *row))
                 player.push(e[1])
             else:
+                if e[0] == "drop":
+                    same_changes(s, player, ref, e[1])
                 tell(ref, player, e)
                 player.play(e)
             if rnd.random() < restores:
@@ -274,8 +292,19 @@ def same_changes(s: Scenario, player: Player, ref: Reference, name: str) -> None
         lines = [f"{seconds(t)} {row}: engine {got.get((row, t))}, reference {want.get((row, t))}" for row, t in keys]
         shown = "\n".join([*lines, f"log: {player.logs[name]}"])
         raise AssertionError(f"changes of {name}\n{text_of(s, name)}\n{s}\n{shown}")
-    for op, ts, exp, _ in log:  # a `-` only takes back what has not ended
-        assert exp is None or ts is None or ts <= exp, (op, ts, exp)
+    keeps_promises(log, clock, f"{name}\n{text_of(s, name)}\n{s}", emit_all=s.emit_all)
+
+
+def keeps_promises(log: list[Change], clock: int, what: str, *, emit_all: bool = False) -> None:
+    """Raises if a log breaks what it promises beside its fold."""
+    shown = "\n".join(map(str, log))
+    wrong = unmatched(log)
+    assert not wrong, f"these name no `+` that stands: {wrong}\nlog of {what}\n{shown}"
+    for op, ts, exp, _ in log:  # a `-` only retracts what has not ended, unless every end is asked for
+        ends = emit_all and op == "-" and exp is not None and ts == exp + 1
+        assert ends or exp is None or ts is None or ts <= exp, f"{(op, ts, exp)} in the log of {what}\n{shown}"
+    if emit_all:
+        assert fold_by_signs(log, clock) == normalise(log, clock), f"signs of {what}\n{shown}"
 
 
 def micros(moment: datetime | None) -> int | None:

@@ -23,8 +23,9 @@ from eddyline.local.running import RunningFamily
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
-from eddyline.reference import canonical, normalise
+from eddyline.reference import Change, canonical, normalise
 from eddyline.state.delta import MAX, Delta, Ints, query_of
+from tests.oracle.scenario import keeps_promises
 
 
 @dataclass
@@ -53,6 +54,7 @@ class SplitFamily(RunningFamily):
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = {how: [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)] for how in self.ways}
+        self.logs: dict[str, list[Change]] = {how.kind: [] for how in self.ways}  # what all buckets said so far
 
     def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: Any = None) -> Delta:
         return self.run("arrivals", clock, queries, streams)
@@ -82,7 +84,14 @@ class SplitFamily(RunningFamily):
             said = [c for delta in found for c in changes(delta)]
             assert fold(said) == fold(changes(whole)), f"{how}\n{self.family.sql}\n{said}\n{changes(whole)}"
             assert ends(said) == ends(changes(whole)), f"{how}\n{self.family.sql}"
+            self.logs[how.kind] += said
         return whole
+
+    def check_logs(self) -> None:
+        """Raises if what the buckets said together breaks what a log promises."""
+        for kind, log in self.logs.items():
+            emit_all = self.family.emit == "all"
+            keeps_promises(log, self.clock, f"{self.family.sql}, {kind}", emit_all=emit_all)
 
     def _own(self, queries: QueryRows, bucket: int) -> QueryRows:
         ids = queries.ids_at(queries.live())
@@ -124,9 +133,6 @@ class SplitFamily(RunningFamily):
             part._forgotten = list(self._forgotten)
             part.let_go()
         super().let_go()
-
-
-Change = tuple[Literal["+", "-"], int, int | None, tuple[Any, ...]]
 
 
 def changes(delta: Delta) -> list[Change]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,19 +18,35 @@ from eddyline.families import names
 from eddyline.index import ranges, upkeep
 from eddyline.operators import first_filter, matcher
 from tests.oracle import queries
-from tests.oracle.scenario import check, scenario
+from tests.oracle.deep import deep_query
+from tests.oracle.scenario import check, in_long_steps, scenario
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 SCENARIOS = 700 if NIGHTLY else 12
-KINDS = [*queries.CLASSES, "mixed", "families", "clock max"]
+KINDS = [*queries.CLASSES, "deep", "mixed", "families", "clock max"]
+
+
+def few_values(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*(None if v is None else v % 2 for v in row[:2]), *row[2:])
 
 
 def play(kind: str, seed: int) -> int:
     rnd = Random(f"{kind}{seed}")
-    make = queries.CLASSES.get(kind, queries.query)
+    make = deep_query if kind == "deep" else queries.CLASSES.get(kind, queries.query)
     texts = [] if kind == "families" else [make(rnd) for _ in range(rnd.randint(1, 2 if kind != "mixed" else 4))]
     clock = "max" if kind == "clock max" else "min"
-    s = scenario(rnd, texts, rows=rnd.randint(3, 14), families=kind == "families", clock=clock)
+    s = scenario(
+        rnd,
+        texts,
+        rows=rnd.randint(3, 14 if kind != "retracting join" else 24),
+        families=kind == "families",
+        clock=clock,
+    )
+    if kind == "retracting join":
+        s.events = [(*e[:2], few_values(e[2])) if e[0] == "row" else e for e in s.events]
+        if rnd.random() < 0.7:
+            s = in_long_steps(rnd, s)
+    s.emit_all = Random(f"emit {kind}{seed}").random() < 0.3
     try:
         return check(rnd, s)
     except BaseException as e:

@@ -33,6 +33,7 @@ CLASSES: dict[str, tuple[int, set[str]]] = {
     "tables only": (4, {"one place"}),
     "count window": (4, {"one place"}),
     "nested": (14, {"by key", "one place"}),
+    "retracting join": (12, {"one place"}),
     "deep": (25, {"anywhere", "by key", "one place"}),
     "band": (25, {"by range", "one place"}),
     "families": (20, {"stateless", "anywhere", "by key", "by range", "one place"}),
@@ -78,6 +79,9 @@ def play(kind: str, seed: int, trial: Trial) -> None:
                 player.push(e[1])
             else:
                 player.play(e)
+        for family in player.db.running.values():
+            assert isinstance(family, SplitFamily)
+            family.check_logs()
     except BaseException as error:
         error.add_note(f"kind {kind!r}, seed {seed}\n{s}")
         raise

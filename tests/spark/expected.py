@@ -16,12 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.reference import Reference, canonical, normalise
+from eddyline.reference import Change, Reference, canonical, normalise, unmatched
 from tests.oracle import queries
 from tests.oracle.scenario import Player, Scenario, micros, tell
 from tests.spark.inputs import Batch, Row
 
-Change = tuple[str, int | None, int | None, Row]  # op, ts, exp and row
 Fold = dict[tuple[Row, int], int]
 
 
@@ -117,7 +116,7 @@ def told(delays: Mapping[str, int], batches: Iterable[Batch]) -> tuple[Reference
 
 
 def fold(changes: Iterable[Change], upto: int) -> Fold:
-    return normalise(changes, upto)  # type: ignore[arg-type]
+    return normalise(changes, upto)
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,10 @@ def check_rows(expects: Expected, folder: Path) -> Delivered:
     unknown = found.changes.keys() - expects.changes.keys()
     assert not unknown, f"changes of {unknown}, which never stood"
     for name, want in expects.changes.items():
-        got = fold(found.changes.get(name, []), expects.clocks[name])
+        log = found.changes.get(name, [])
+        got = fold(log, expects.clocks[name])
         assert got == want, f"{name}: {differences(got, want)}"
+        assert not (wrong := unmatched(log)), f"{name}: these name no `+` that stands: {wrong}"
     for stream, late in expects.late.items():
         wanted = Counter(canonical(row) for row in late)
         assert dead_letters(folder / "ck", stream) == wanted, f"late rows of {stream}"

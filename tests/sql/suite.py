@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 import eddyline
-from eddyline.reference import MAX, MIN, canonical, micros, normalise
+from eddyline.reference import MAX, Change, canonical, fold_by_signs, micros, normalise, unmatched
 from tests.sql.cases.model import Case, Step, World
 from tests.sql.cases.reading import load, worlds
 from tests.sql.cases.text import Grid, aligned
@@ -130,8 +130,10 @@ def check_logs(world: World, case: Case, outcome: Outcome) -> None:
     for query, fold in folded(world, case, outcome).items():
         changes, dropped = outcome.changes[query], case.dropped.get(query)
         if case.emits_all:
-            by_signs = fold_by_signs(changes, world.sure(case, query))
+            by_signs = fold_by_signs(log_of(changes), world.sure(case, query))
             assert by_signs == fold, f"{case.place}: the signs of {query} tell another answer than its intervals"
+        wrong = unmatched(log_of(changes))
+        assert not wrong, f"{case.place}: {query}: these name no `+` that stands: {wrong}"
         for op, ts, exp, *row in tuples(changes):
             change = f"{case.place}: {query}: {op} {ts} {exp} {row}"
             ends = case.emits_all and op == "-"  # told at an expiration
@@ -155,16 +157,11 @@ def tuples(table: pa.Table) -> list[Row]:
 
 
 def fold(changes: pa.Table, upto: int) -> Fold:
-    log = [(op, ts and micros(ts), exp and micros(exp), tuple(row)) for op, ts, exp, *row in tuples(changes)]
-    return normalise(log, upto)
+    return normalise(log_of(changes), upto)
 
 
-def fold_by_signs(changes: pa.Table, upto: int) -> Fold:
-    """What a reader of emit = 'all' folds, who looks at signs and `ts` alone."""
-    total: Counter[tuple[Row, int]] = Counter()
-    for op, ts, _, *row in tuples(changes):
-        total[canonical(tuple(row)), MIN if ts is None else micros(ts)] += 1 if op == "+" else -1
-    return {key: n for key, n in total.items() if n and key[1] <= upto}
+def log_of(changes: pa.Table) -> list[Change]:
+    return [(op, ts and micros(ts), exp and micros(exp), tuple(row)) for op, ts, exp, *row in tuples(changes)]
 
 
 def told(world: World, case: Case, schema: pa.Schema, folds: Mapping[str, Fold]) -> Grid:

@@ -176,9 +176,16 @@ def test_of_twins_from_other_arrivals_the_one_that_is_named_ends() -> None:
     assert [(c[2], c[5]) for c in held(stem.rows()) if c[0] == A] == [(1, 1), (9, MAX)]
 
 
-def test_what_is_left_of_a_row_can_be_taken_back_by_the_end_it_has_left() -> None:
-    stem = taken([[(2, MAX)]], [(8, MAX), (5, 7), (3, 4)])
-    assert stem.rows().exp.tolist() == [2]
+def test_rows_that_leave_are_known_with_the_ends_they_were_sent_with_until_they_are_forgotten() -> None:
+    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    insert(stem, [((7, "x"), 0, 1, 1, 0, MAX), (A, 0, 1, 1, 0, 9), (A, 0, 2, 1, 0, 9)], 0)
+    stem.retract(delta([(A, 0, 2, -1, 4, 9)]))
+    (segment,) = stem.segments
+    assert segment.leaving is not None
+    assert segment.leaving.tolist() == [2]
+    assert (segment.rows.exp.tolist(), segment.born.tolist()) == ([MAX, 9, 3], [MAX, 9, 9])
+    stem.forget_leaving()
+    assert segment.leaving is None
 
 
 def test_a_row_can_come_and_be_taken_back_in_one_batch() -> None:

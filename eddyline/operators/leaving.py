@@ -1,0 +1,42 @@
+"""Retractions of several inputs of a join in one step: a joined row is retracted once, when its first part leaves.
+
+The retractions of all inputs are first applied to their SteMs, then each probes the SteMs of the others. A joined row
+whose parts leave in one step is retracted by the part that leaves first (the first input's, if several leave at once),
+up to the end that its `+` was sent with: parts that leave later do not make that end earlier.
+
+Rows that left in earlier steps need no thought: retractions of a step are not before its clock, and rows that were
+retracted by then have no instant in common with them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from eddyline.state.delta import Ints
+from eddyline.state.stem import Segment
+
+
+class Partners(NamedTuple):
+    """Pairs of a retraction and a row of a SteM: their positions, and the ends of the rows as they were sent."""
+
+    retraction: Ints
+    row: Ints
+    end: Ints
+
+
+def first_to_leave(segment: Segment, retraction: Ints, row: Ints, leaves: Ints, *, precedes: bool) -> Partners:
+    """The pairs in which the retraction is not later than that of the row, if the row leaves in this step too.
+
+    `leaves` is when each retraction's own row leaves; `precedes` says whether its input is before that of the SteM.
+    O(pairs log(rows of the segment that leave in this step)).
+    """
+    end = segment.rows.exp[row]
+    if segment.leaving is None:
+        return Partners(retraction, row, end)
+    also_leaves = np.isin(row, segment.leaving)
+    at = leaves[retraction]
+    kept = ~also_leaves | (at <= end) | (precedes & (at - 1 == end))  # a row retracted at t has its end just before t
+    retraction, row = retraction[kept], row[kept]
+    return Partners(retraction, row, np.where(also_leaves[kept], segment.born[row], end[kept]))

@@ -1,0 +1,45 @@
+"""What a log of changes promises beside its fold: every `-` retracts one `+`, and signs alone tell the answer.
+
+A `-` names an earlier `+` of the same row and the same `exp`, which began no later than the `-` does, and no other `-`
+names that `+`. Under `emit = 'all'` a row that reaches its end gets a `-` too, with `ts` just after `exp`; then the
+signs of all changes up to an instant sum to the number of rows in the answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from eddyline.reference.values import MIN, Row, canonical
+
+Change: TypeAlias = tuple[Literal["+", "-"], int | None, int | None, Row]
+"""Sign, `ts` (None: no beginning), `exp` (None: no end) and row."""
+
+
+def unmatched(log: Iterable[Change]) -> list[Change]:
+    """The `-` of a log that name no earlier `+`, or one that was retracted before. O(n log n) for n changes."""
+    begins: dict[tuple[Row, int | None], list[int]] = {}  # of the `+` that nothing has retracted, in order
+    wrong: list[Change] = []
+    for op, ts, exp, row in log:
+        sent = begins.setdefault((canonical(row), exp), [])
+        at = MIN if ts is None else ts
+        if op == "+":
+            insort(sent, at)
+            continue
+        # The latest that began by then leaves the earlier ones to a `-` that may begin earlier.
+        match = bisect_right(sent, at) - 1
+        if match < 0:
+            wrong.append((op, ts, exp, row))
+        else:
+            del sent[match]
+    return wrong
+
+
+def fold_by_signs(log: Iterable[Change], upto: int) -> dict[tuple[Row, int], int]:
+    """What a reader of `emit = 'all'` folds, who looks at signs and `ts` alone; as `normalise` gives it."""
+    total: Counter[tuple[Row, int]] = Counter()
+    for op, ts, _, row in log:
+        total[canonical(row), MIN if ts is None else ts] += 1 if op == "+" else -1
+    return {key: n for key, n in total.items() if n and key[1] <= upto}
