@@ -6,6 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -68,9 +69,19 @@ def interact(session: Session, title: str) -> None:
 
 
 def new_prompt(db: Connection, past: History) -> PromptSession[str]:
-    return PromptSession(
+    more_lines = False
+
+    def wants_more_lines() -> bool:
+        """Of the statement that is typed. A search in the history has a line of its own, and must end in the mode in
+        which it began, whatever it finds."""
+        nonlocal more_lines
+        if not get_app().layout.is_searching:
+            more_lines = not is_ready(prompt.default_buffer.text)
+        return more_lines
+
+    prompt: PromptSession[str] = PromptSession(
         PROMPT,
-        multiline=Condition(lambda: not is_ready(get_app().current_buffer.text)),
+        multiline=Condition(wants_more_lines),
         prompt_continuation=MORE,
         history=past,
         lexer=PygmentsLexer.from_filename("shell.sql"),
@@ -78,6 +89,7 @@ def new_prompt(db: Connection, past: History) -> PromptSession[str]:
         complete_while_typing=False,
         enable_open_in_editor=True,
     )
+    return prompt
 
 
 def is_ready(text: str) -> bool:
@@ -86,15 +98,30 @@ def is_ready(text: str) -> bool:
 
 
 def history(environ: Mapping[str, str]) -> History:
-    """What was typed before, in the user's state directory; in memory where that cannot be written."""
+    """What was typed before, in the user's state directory, for the user alone to read: statements may hold secrets.
+
+    It is kept in memory where that directory cannot be written.
+    """
     home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state"
     path = Path(home) / "eddyline" / "history"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(file, 0o600)  # it may be older
+        finally:
+            os.close(file)
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return _Kept(str(path))
+
+
+class _Kept(FileHistory):
+    """A history in a file; a line that cannot be written, for the disk is full, is known until the shell ends."""
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)
 
 
 class Names(Completer):

@@ -28,13 +28,25 @@ from eddyline.errors import StateError
 
 PATIENCE = 60.0  # seconds that a resident may take to start
 UNUSED = 7 * 86400  # seconds after which a copy of state is given up
+LONGEST = 100  # bytes of a socket's path; Linux takes 107
+SHORT = Path("/tmp")  # where sockets are if the folder for temporary files has a long path
 SLOTS = os.cpu_count() or 1  # residents of an executor
 
 
 def machine_folder() -> Path:
     """Where processes of this user on this machine meet."""
-    folder = Path(tempfile.gettempdir()) / f"eddyline-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    return _own_folder(Path(tempfile.gettempdir()))
+
+
+def _own_folder(base: Path) -> Path:
+    """A folder below another, for this user alone."""
+    folder = base / f"eddyline-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as e:
+        raise StateError(
+            f"{str(folder)!r} cannot be made: {e.strerror}.", hint="Set TMPDIR to a folder that can be written."
+        ) from None
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StateError(
@@ -74,11 +86,21 @@ def executor_folder(owner: int) -> Path:
     return folder
 
 
+def socket_of(owner: int, slot: int) -> Path:
+    """The address of a resident: in its executor's folder, unless that has a longer path than a socket can have."""
+    name = f"resident-{slot}.sock"
+    address = executor_folder(owner) / name
+    if len(os.fsencode(address)) <= LONGEST:
+        return address
+    folder = _own_folder(SHORT) / f"executor-{owner}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / name
+
+
 def call(slot: int) -> Connection:
     """A connection to the resident of a slot; the caller closes it."""
     owner = executor_process()
-    folder = executor_folder(owner)
-    address = folder / f"resident-{slot}.sock"
+    address = socket_of(owner, slot)
     found = _connect(address)
     if found is not None:
         return found
@@ -122,7 +144,8 @@ def _connect(address: Path) -> Connection | None:
 
 def _tidy() -> None:
     """Removes what executors that have ended left behind, and copies of state that nobody has used for a week."""
-    for folder in machine_folder().glob("executor-*"):
+    bases = {Path(tempfile.gettempdir()), SHORT}
+    for folder in (f for base in bases for f in (base / f"eddyline-{os.getuid()}").glob("executor-*")):
         if not Path(f"/proc/{folder.name.removeprefix('executor-')}").exists():
             shutil.rmtree(folder, ignore_errors=True)
     for folder in machine_folder().glob("segments/*"):

@@ -134,6 +134,52 @@ def test_history_survives_the_shell(environ: dict[str, str], terminal: Terminal,
         again.close()
 
 
+def test_ctrl_r_finds_what_was_typed_before(terminal: Terminal) -> None:
+    terminal.expect(PROMPT)
+    for statement in ("SHOW TABLES;", "SHOW\rSTREAMS;", "SHOW QUERIES;"):
+        terminal.type(f"{statement}\r")
+        terminal.expect("0 rows")
+        terminal.expect(PROMPT)
+    for sought, found in (("TAB", "SHOW TABLES;"), ("STRE", "STREAMS;")):
+        terminal.type("\x12")
+        terminal.expect("(reverse-i-search)")
+        terminal.type(sought)
+        terminal.expect(found)
+        terminal.type("\r\r")
+        terminal.expect("0 rows")
+        terminal.expect(PROMPT)
+    assert "Traceback" not in terminal.raw and "Unhandled" not in terminal.raw
+    assert terminal.leave() == 0
+
+
+@pytest.mark.parametrize("typed", ["", "SELECT half\rof "])
+def test_ctrl_c_ends_a_search_in_the_history_and_the_shell_goes_on(terminal: Terminal, typed: str) -> None:
+    terminal.expect(PROMPT)
+    terminal.type("SHOW TABLES;\r")
+    terminal.expect("0 rows")
+    terminal.expect(PROMPT)
+    terminal.type(typed)
+    terminal.type("\x12")
+    terminal.expect("search")
+    terminal.type("TAB")
+    terminal.expect("TABLES;")
+    terminal.type("\x03")
+    terminal.type("\x03")
+    terminal.type("SHOW QUERIES;\r")
+    terminal.expect("0 rows")
+    terminal.expect(PROMPT)
+    assert "Unhandled" not in terminal.raw
+    assert terminal.leave() == 0
+
+
+def test_the_history_is_for_the_user_alone(tmp_path: Path) -> None:
+    file = tmp_path / "eddyline" / "history"
+    for _ in range(2):
+        prompt.history({"XDG_STATE_HOME": str(tmp_path)})
+        assert file.stat().st_mode & 0o777 == 0o600
+        file.chmod(0o644)
+
+
 def test_history_is_kept_in_memory_where_the_directory_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert isinstance(prompt.history({"XDG_STATE_HOME": str(tmp_path / "file")}), InMemoryHistory)
