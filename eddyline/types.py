@@ -48,6 +48,8 @@ _NUMERIC = (BYTE, SHORT, INT, BIGINT, FLOAT, DOUBLE)
 
 
 def name_of(t: pa.DataType) -> str:
+    if pa.types.is_list(t):
+        return f"ARRAY<{name_of(t.value_type)}>"
     return _NAMES.get(t, str(t).upper())
 
 

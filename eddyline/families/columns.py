@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.families.list_rows import ListChunk, ListPart, ListRows
+
 Ints = npt.NDArray[np.int64]
 WORTH_IT = 1 << 15  # rows
 SHARED = 1 / 3  # of the rows have the common value, at least
@@ -54,12 +56,14 @@ class Compact:
         return self.take(pa.array(np.arange(self.length)))
 
 
-Chunk: TypeAlias = "pa.Array | Compact"
+Chunk: TypeAlias = "pa.Array | Compact | ListChunk"
 Chunks: TypeAlias = tuple[Chunk, ...]
 
 
 def compacted(values: pa.Array) -> Chunk:
     """The same values in less room, if many rows share one."""
+    if pa.types.is_list(values.type):
+        return ListChunk(values)
     if len(values) < WORTH_IT:
         return values
     some = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE).astype(np.int64)))
@@ -114,12 +118,31 @@ def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
     return pa.concat_arrays(parts).take(pa.array(back))
 
 
+def lists_at(chunks: Chunks, positions: Ints) -> ListRows:
+    """The lists at some positions of a column of lists, by reference."""
+    ends = np.cumsum([len(c) for c in chunks])
+    number = np.searchsorted(ends, positions, side="right")
+    parts = []
+    for i, c in enumerate(chunks):
+        rows = np.nonzero(number == i)[0]
+        if len(rows):
+            chunk = c if isinstance(c, ListChunk) else ListChunk(c)
+            parts.append(ListPart(rows, chunk, positions[rows] - (ends[i] - len(c))))
+    return ListRows(len(positions), chunks[0].type, tuple(parts))
+
+
 def joined(parts: Sequence[Chunk], type_: pa.DataType) -> pa.Array:
     """Chunks as one array."""
-    arrays = [p.whole() if isinstance(p, Compact) else p for p in parts if len(p)]
+    arrays = [_whole(p) for p in parts if len(p)]
     if not arrays:
         return pa.array([], type_)
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _whole(chunk: Chunk) -> pa.Array:
+    if isinstance(chunk, ListChunk):
+        return chunk.array
+    return chunk.whole() if isinstance(chunk, Compact) else chunk
 
 
 def with_chunk(chunks: Chunks, new: pa.Array, growth: int) -> Chunks:

@@ -12,6 +12,7 @@ from eddyline.index.range_search import STRATEGIES
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
+from eddyline.sql.scope import InLists
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end
@@ -33,6 +34,7 @@ class Family:
     kind: Literal["declared", "implicit", "view"]
     sql: str
     views: frozenset[str]  # the views its text reads, in lower case
+    in_lists: InLists = "whole"  # what parameters the long IN lists of its text are
     plan: Node = field(init=False)
     queries: QueryTable = field(init=False)
 

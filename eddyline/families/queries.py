@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.families.columns import Chunks, gathered, joined, with_chunk
+from eddyline.families.columns import Chunks, gathered, joined, lists_at, with_chunk
+from eddyline.families.list_rows import ListRows, list_array
 from eddyline.index.upkeep import worth_clearing
 from eddyline.sql.bound import Field
 
@@ -120,11 +121,12 @@ class QueryRows:
         """All parameters of all rows, as `names`."""
         return [joined(c, c[0].type) for c in self.columns]
 
-    def params_at(self, used: set[int], positions: Ints) -> list[pa.Array | None]:
-        """The parameters an expression needs, for queries at these positions."""
-        return [gathered(c, positions) if i in used else None for i, c in enumerate(self.columns)]
+    def params_at(self, used: set[int], positions: Ints) -> list[pa.Array | ListRows | None]:
+        """The parameters an expression needs, for queries at these positions; lists by reference."""
+        return [_chosen(c, positions) if i in used else None for i, c in enumerate(self.columns)]
 
     def all_params_at(self, positions: Ints) -> list[pa.Array]:
+        """All parameters of some queries, to be kept: lists are copied."""
         return [gathered(c, positions) for c in self.columns]
 
     def live(self) -> Ints:
@@ -272,7 +274,7 @@ class QueryTable:
         waiting = self._waiting
         n = len(waiting)
         ids = np.arange(self.next_id - n, self.next_id)
-        columns = [pa.array([w[1][i] for w in waiting], f.type) for i, f in enumerate(self.params)]
+        columns = [_column([w[1][i] for w in waiting], f.type) for i, f in enumerate(self.params)]
         names = pa.array([w[0] for w in waiting], pa.string())
         self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
         self._waiting = []
@@ -291,6 +293,14 @@ class QueryTable:
         ids, since = (np.array(saved.column(n).to_numpy(), np.int64) for n in ("id", "since"))
         self.add_some(_whole(saved.column("query")), params, ids, since, next_id)
         self._cleared = next_id - len(ids)
+
+
+def _chosen(chunks: Chunks, positions: Ints) -> pa.Array | ListRows:
+    return lists_at(chunks, positions) if pa.types.is_list(chunks[0].type) else gathered(chunks, positions)
+
+
+def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
+    return list_array(values, type_) if pa.types.is_list(type_) else pa.array(values, type_)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -84,7 +84,9 @@ class Registry:
     ) -> Family:
         """A new family, registered after it was started: if that fails, there is none."""
         self.require_free(name)
-        family = Family(self.next_number, name, binding.bound, check_options(options), kind, sql, binding.views)
+        family = Family(
+            self.next_number, name, binding.bound, check_options(options), kind, sql, binding.views, binding.in_lists
+        )
         start(family)
         self._enter(family)
         return family
@@ -101,7 +103,9 @@ class Registry:
         name = f"family_{self.next_number}"
         while self.find(name) is not None or self.names.owner(name) is not None:
             name += "_"
-        family = Family(self.next_number, name, binding.bound, checked, "implicit", sql, binding.views)
+        family = Family(
+            self.next_number, name, binding.bound, checked, "implicit", sql, binding.views, binding.in_lists
+        )
         start(family)
         self._enter(family)
         return family, "new"
@@ -123,7 +127,7 @@ class Registry:
         sql: str,
     ) -> Family:
         """A family as it was saved, under its own number."""
-        family = Family(number, name, binding.bound, check_options(options), kind, sql, binding.views)
+        family = Family(number, name, binding.bound, check_options(options), kind, sql, binding.views, binding.in_lists)
         self._enter(family)
         return family
 

@@ -10,7 +10,7 @@ slower.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,13 +20,16 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.errors import Error
 from eddyline.sql.bound import BoundQuery
-from eddyline.sql.scope import Recipe
+from eddyline.sql.constant_lists import ConstantList
+from eddyline.sql.limits import MOST_CHARACTERS
+from eddyline.sql.scope import ListRecipe, Recipe
 
 _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORECASE | re.ASCII)
 _DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s*;?\s*", re.IGNORECASE | re.ASCII)
 _LITERAL = re.compile(r"('[^'\\]*'(?!')|(?<![\w.:`\"$@])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))")
 # Comments, escapes, other quotes, several statements and what a template marks literals with are left to the parser.
 _UNSAFE = ("--", "/*", "{#", "\\", ";", '"', "`", "''", "\0")
+MOST_LITERALS = 4096  # of a text whose template is kept
 _GROUPING = re.compile(r"\b(?:GROUP|HAVING|COUNT|SUM|AVG|MIN|MAX)\b", re.IGNORECASE)
 
 
@@ -56,7 +59,7 @@ class Cut:
 
 
 def cut(text: str) -> Cut | None:
-    head = _HEAD.match(text)
+    head = _HEAD.match(text) if len(text) <= MOST_CHARACTERS else None
     if head is None or any(mark in text for mark in _UNSAFE) or not (text.isascii() or _is_whole(text)):
         return None
     parts = _LITERAL.split(text[head.end() :])
@@ -75,7 +78,7 @@ class Known:
     """What a template means: its family, and per parameter the literal it comes from and how it is made."""
 
     family: int
-    makers: tuple[tuple[int | None, Callable[[str], Any]], ...]  # (which literal, how) for each parameter
+    makers: tuple[tuple[Which, Callable[[Any], Any]], ...]  # (which literal or literals, how) for each parameter
     fixed: tuple[tuple[int, str], ...]  # literals that belong to the shape
 
 
@@ -91,8 +94,9 @@ class Templates:
         """What a text is known by: where it groups, which literals are equal belongs to it."""
         if found.template not in self._grouping:
             return found.template
-        bare = [literal.strip("'") for literal in found.literals]
-        return f"{found.template}\0{[bare.index(b) for b in bare]}"
+        first: dict[str, int] = {}
+        alike = [first.setdefault(literal.strip("'"), i) for i, literal in enumerate(found.literals)]
+        return f"{found.template}\0{alike}"
 
     def values(self, found: Cut, version: int) -> tuple[int, list[Any]] | None:
         """(family number, parameter values) of a text whose template is known; None: take the slow path."""
@@ -107,27 +111,30 @@ class Templates:
             if literals[i] != text:
                 return None
         try:
-            return known.family, [make("" if i is None else literals[i]) for i, make in known.makers]
+            return known.family, [make(_given(literals, i)) for i, make in known.makers]
         except (Error, ValueError, LookupError, OverflowError):
             return None
 
-    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe], bound: BoundQuery) -> None:
+    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe | ListRecipe], bound: BoundQuery) -> None:
         """Remembers a template after its text took the slow path.
 
         A constant that is not made from a literal (TRUE) is part of the template, and so always the same.
         """
-        if not all(_fits(text, 31) for text in found.literals):
-            return  # its size chose a type that a smaller number would not
+        if len(found.literals) > MOST_LITERALS or not all(_fits(text, 31) for text in found.literals):
+            return  # too long to be worth while; or its size chose a type that a smaller number would not
         where = {place: i for i, place in enumerate(found.places())}
-        makers: list[tuple[int | None, Callable[[str], Any]]] = []
+        makers: list[tuple[Which, Callable[[Any], Any]]] = []
+        used: set[int | None] = set()
         for r, param, value in zip(recipes, bound.params, bound.values, strict=True):
-            if r.origin not in where or r.make is None:
-                makers.append((None, partial(_always, value)))
-                continue
-            i = where[r.origin]
-            make = _unquoted(r.make) if found.literals[i][0] == "'" else r.make
-            makers.append((i, _in_range(make, param.type) if t.is_integer(param.type) else make))
-        used = {i for i, _ in makers}
+            if isinstance(value, ConstantList) and not isinstance(r, ListRecipe):
+                return  # a list that is too long to be worth while
+            if isinstance(r, ListRecipe):
+                items = [_maker(found, where, item, r.type, v) for item, v in r.items]
+                makers.append((tuple(i for i, _ in items), _list_of([make for _, make in items], r.type)))
+                used |= {i for i, _ in items}
+            else:
+                makers.append(_maker(found, where, r, param.type, value))
+                used.add(makers[-1][0])  # type: ignore[arg-type]
         fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
         if any(_GROUPING.search(piece) for piece in found.pieces):
             self._grouping.add(found.template)
@@ -135,6 +142,33 @@ class Templates:
 
     def forget(self, family: int) -> None:
         self._known = {k: v for k, v in self._known.items() if v.family != family}
+
+
+Which = int | None | tuple[int | None, ...]
+
+
+def _given(literals: Sequence[str], which: Which) -> str | list[str]:
+    if isinstance(which, tuple):
+        return ["" if i is None else literals[i] for i in which]
+    return "" if which is None else literals[which]
+
+
+def _maker(
+    found: Cut, where: Mapping[int, int], r: Recipe, type_: pa.DataType, value: Any
+) -> tuple[int | None, Callable[[str], Any]]:
+    """Which literal a value is made of, and how; a value that is made of none is always the same."""
+    i = where.get(r.origin) if r.origin is not None else None
+    if i is None or r.make is None:
+        return None, partial(_always, value)
+    make = _unquoted(r.make) if found.literals[i][0] == "'" else r.make
+    return i, _in_range(make, type_) if t.is_integer(type_) else make
+
+
+def _list_of(makers: Sequence[Callable[[str], Any]], type_: pa.DataType) -> Callable[[list[str]], ConstantList]:
+    def make(texts: list[str]) -> ConstantList:
+        return ConstantList.of([m(text) for m, text in zip(makers, texts, strict=True)], type_)
+
+    return make
 
 
 def _always(value: Any, _: str) -> Any:

@@ -258,7 +258,7 @@ def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, includ
         low, high = 0, n
         while low < high:
             middle = (low + high) >> 1
-            order = _compared(cut_data, cut_ends[middle], cut_ends[middle + 1], data, ends[i], ends[i + 1])
+            order = compared(cut_data, cut_ends[middle], cut_ends[middle + 1], data, ends[i], ends[i + 1])
             if order < 0 or (order == 0 and including):
                 low = middle + 1
             else:
@@ -267,7 +267,7 @@ def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, includ
 
 
 @njit(cache=True, nogil=True)
-def _compared(a: Bytes, a_begin: int, a_end: int, b: Bytes, b_begin: int, b_end: int) -> int:
+def compared(a: Bytes, a_begin: int, a_end: int, b: Bytes, b_begin: int, b_end: int) -> int:
     """Below zero if text a is below text b, above zero if it is above, zero if they are the same."""
     length_a, length_b = a_end - a_begin, b_end - b_begin
     for k in range(min(length_a, length_b)):

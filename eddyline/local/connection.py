@@ -35,10 +35,12 @@ from eddyline.local.running import RunningFamily
 from eddyline.local.tables import TableRows
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.pool import Pool, PoolMatching
-from eddyline.sql.binder import bind_standing
+from eddyline.sql.binder import Binding, bind_family, bind_standing
+from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
 from eddyline.sql.functions import NAMED
 from eddyline.sql.parser import parse
+from eddyline.sql.statements import QueryText
 from eddyline.state.delta import MIN, Delta, Ints, query_of
 
 
@@ -93,7 +95,7 @@ class Connection:
     def create_query(self, name: str, bound: Any, options: Mapping[str, str], text: str, place: str) -> Changes:
         """A query registered as text: finds or makes the family of its shape."""
         self.registry.require_free(name)
-        binding = bind_standing(self.catalog, bound)
+        binding = self.bind(bound)
         family, is_new = self.registry.shaped(binding, options, text, self.start)
         try:
             added = self.add_query(family, name, binding.bound.values)
@@ -105,6 +107,10 @@ class Connection:
         if known is not None and known.name == name:
             self.templates.learn(known, family.number, binding.recipes, binding.bound)
         return added
+
+    def bind(self, text: QueryText, params: Sequence[Field] | None = None) -> Binding:
+        """Binds a query registered as text, or a declared family with its parameters."""
+        return bind_standing(self.catalog, text) if params is None else bind_family(self.catalog, text, params)
 
     def _is_free(self, name: str) -> bool:
         return self.registry.find(name) is None and self.registry.names.owner(name) is None

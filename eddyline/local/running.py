@@ -28,6 +28,7 @@ from eddyline.operators.join import Join
 from eddyline.operators.lower import lower_family, shows_itself
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.rows_window import RowsWindow
+from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, query_of
@@ -209,7 +210,8 @@ class RunningFamily:
             if node.window.size is None or node.window.kind == "rows":
                 return MAX
             live = queries.live()
-            sizes = evaluate(node.window.size, (), queries.all_params_at(live), len(live), self.functions)
+            size = node.window.size
+            sizes = evaluate(size, (), queries.params_at(params_of(size), live), len(live), self.functions)
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             widest = max(widest, int(widths.max(initial=0)))
         return widest

@@ -15,6 +15,7 @@ from eddyline.local.changes import times
 from eddyline.operators.describe import describe_filters
 from eddyline.plan import explain as plan_text
 from eddyline.sql.bound import Field
+from eddyline.sql.constant_lists import ConstantList
 from eddyline.state.delta import MIN
 
 if TYPE_CHECKING:
@@ -181,7 +182,11 @@ def _find(db: Connection, name: str) -> tuple[Family, list[Any]]:
         raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
     family, query = owner
     rows = family.queries.rows()
-    return family, [p[0].as_py() for p in rows.all_params_at(rows.positions(np.array([query])))]
+    return family, [_shown(p[0]) for p in rows.all_params_at(rows.positions(np.array([query])))]
+
+
+def _shown(value: pa.Scalar) -> Any:
+    return ConstantList(value.values) if isinstance(value, pa.ListScalar) else value.as_py()
 
 
 def stats(db: Connection) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _create_family(db: Connection, s: st.CreateFamily, _: st.Statement) -> None:
     check_options(s.options)
     if any(p.name.lower() == "query" for p in s.params):
         raise CatalogError("A parameter cannot be called 'query'.", hint="That column holds the names of the queries.")
-    binding = bind_family(db.catalog, s.query, s.params)
+    binding = db.bind(s.query, s.params)
     db.registry.declare(s.name, binding, s.options, "declared", s.text, db.start)
 
 

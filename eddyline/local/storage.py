@@ -92,6 +92,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
 
 def _family(db: Connection, f: Family) -> dict[str, Any]:
     known = {"number": f.number, "name": f.name, "kind": f.kind, "sql": f.sql, "next_id": f.queries.next_id}
+    known["in_lists"] = f.in_lists
     failure = db.failures.of(f)
     if failure is not None:
         return known | {"error": failure.error}
@@ -178,7 +179,7 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
 
 
 def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
-    binding, options = shape(parse(saved["sql"])[0].body, db.catalog)
+    binding, options = shape(parse(saved["sql"])[0].body, db.catalog, saved.get("in_lists", "items"))
     family = db.registry.restore(saved["number"], saved["name"], binding, options, saved["kind"], saved["sql"])
     queries = _read_table(path / "queries.arrow")
     family.queries.load(queries, saved["next_id"])

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.families.list_rows import ListRows
 from eddyline.index.domains import after, after_prefix, as_integers
+from eddyline.index.ranges import spread
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Call, Constant, Expr, walk
 from eddyline.sql.functions import COMPARISONS, MIRRORED
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Values = Callable[[Expr], pa.Array]  # an expression over parameters, one value per query
+Values = Callable[[Expr], Any]  # an expression over parameters: a pa.Array with one value per query, or ListRows
 
 _MAX = np.iinfo(np.int64).max
 _TRUE = Constant(True, t.BOOLEAN)
@@ -33,7 +36,7 @@ _TRUE = Constant(True, t.BOOLEAN)
 class Atom:
     """`attribute op value`, or its negation for what has no opposite. `is_null` has no value."""
 
-    op: Literal["eq", "ne", "lt", "le", "gt", "ge", "same", "like", "is_null"]
+    op: Literal["eq", "ne", "lt", "le", "gt", "ge", "same", "like", "is_null", "in_list"]
     attribute: Expr
     value: Expr
     negated: bool = False
@@ -50,6 +53,8 @@ def atom(expr: Expr) -> Atom | None:
     if not isinstance(inner, Call) or len(inner.args) != 2:
         return None
     left, right = inner.args
+    if inner.function == "in_list":
+        return Atom("in_list", left, right, negated) if _is_attribute(left) else None
     if inner.function in COMPARISONS or inner.function == "same":
         op = inner.function
         if columns_of(right):
@@ -92,6 +97,8 @@ def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
     if atom.op == "is_null":
         every = np.arange(n)
         return [_null(every, text) if not atom.negated else _any_value(every, text)], partial
+    if atom.op == "in_list":
+        return list(_listed(values(atom.value), negated=atom.negated)), partial
     given = values(atom.value)
     known = np.nonzero(given.is_valid().to_numpy(zero_copy_only=False))[0]
     unknown = np.nonzero(given.is_null().to_numpy(zero_copy_only=False))[0]
@@ -105,13 +112,38 @@ def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
     return list(_compared(atom.op, chosen, known)), partial
 
 
+def _listed(lists: ListRows, *, negated: bool) -> Iterator[Piece]:
+    """The values of each query's list; or what lies between them, unless the list has a NULL, which accepts nothing."""
+    for part in lists.parts:
+        kept = ~part.has_null if negated else np.ones(len(part.rows), np.bool_)
+        which, place = spread(part.start[kept], part.stop[kept])
+        points = part.chunk.flat.take(pa.array(place))
+        if negated:
+            yield from _between(points, part.rows[kept], which)
+        else:
+            yield from _compared("eq", points, part.rows[kept][which])
+
+
+def _between(points: pa.Array, rows: Ints, which: Ints) -> Iterator[Piece]:
+    """The gaps around each row's points, which ascend: below the first, then after each one up to the next."""
+    first = np.append(True, which[1:] != which[:-1])[: len(which)]
+    last = np.append(which[1:] != which[:-1], True)[: len(which)]
+    following = np.minimum(np.arange(len(which)) + 1, max(len(which) - 1, 0))
+    yield from _compared("lt", points.filter(pa.array(first)), rows[which[first]])
+    (above,) = _compared("gt", points, np.arange(len(points)))
+    kept = above.which
+    after_it = following[kept]
+    stop = _bytes(points).take(pa.array(after_it)) if points.type == t.STRING else as_integers(points)[0][after_it]
+    yield replace(above, which=rows[which[kept]], stop=stop, no_stop=last[kept])
+
+
 def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[Piece]:
     if op == "ne":
         yield from _compared("lt", values, which)
         yield from _compared("gt", values, which)
         return
     if values.type == t.STRING:
-        at = values.cast(pa.large_binary())
+        at = _bytes(values)
         above = _texts_after(at)
         start = {"eq": at, "ge": at, "gt": above}.get(op)
         stop = {"eq": above, "le": above, "lt": at}.get(op)
@@ -154,8 +186,13 @@ def _whole(which: Ints, text: bool, *, null: bool) -> Piece:
     return Piece(which, filler, filler, every, every, every if null else ~every)
 
 
+def _bytes(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.large_binary())
+
+
 def _texts_after(texts: pa.Array) -> pa.Array:
-    return pa.array([after(x) for x in texts.to_pylist()], pa.large_binary())
+    """The least text above each."""
+    return pc.binary_join_element_wise(texts, pa.scalar(b"\0", texts.type), pa.scalar(b"", texts.type))
 
 
 def _like(patterns: pa.Array, which: Ints, partial: Flags, *, negated: bool) -> list[Piece]:

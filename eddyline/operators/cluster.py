@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from eddyline.families.list_rows import ListRows
 from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, portions, spread
@@ -89,7 +90,7 @@ class Cluster(Operator):
     def _class_of(self, step: Step, position: Ints, since: int, classes: QueryTable) -> Ints:
         """The class of each query, among those that began at the same moment."""
         chosen = step.queries.params_at(set(self.used), position)
-        columns: list[pa.Array] = [chosen[i] for i in self.used]
+        columns = [_comparable(chosen[i]) for i in self.used]
         if since not in self._known or self.shows_itself:
             coder = ColumnCoder([c.type for c in columns])
             self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
@@ -149,3 +150,8 @@ class Cluster(Operator):
             counters = saved["counters"]
             self.classes.load(table, counters.column("next_class")[0].as_py())
             self._latest = counters.column("latest")[0].as_py()
+
+
+def _comparable(values: pa.Array | ListRows | None) -> pa.Array:
+    """Parameters by which classes are told apart; lists by a digest."""
+    return values.digests() if isinstance(values, ListRows) else values

@@ -85,8 +85,9 @@ class Condition:
                 accepted, partly = pieces(a, values, n)
                 partial |= partly & ~anyway
                 found += [(attribute, _ranges(p, number, anyway)) for p in accepted]
+            one_each = len(found) == 1 and all(a.op != "in_list" for _, a in clause.atoms)
             for attribute, ranges in found:
-                (single if len(found) == 1 else choices)[attribute].append(ranges)
+                (single if one_each else choices)[attribute].append(ranges)
         merged = tuple(merged_ranges(c) if c else None for c in choices)
         return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)
 

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.families.list_rows import ListRows, of_array, same_for_all
 from eddyline.operators.casts import arrow_value, cast, fitted, in_calendar, per_distinct, python_values, rounded, whole
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
+from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import COMPARISONS
 
-Value: TypeAlias = Any  # pa.Array or pa.Scalar
+Value: TypeAlias = Any  # pa.Array or pa.Scalar; ListRows for a list of constants
 MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
 
 
@@ -84,7 +86,12 @@ class _Batch:
             case Column():
                 return _typed(self.columns[expr.index], expr.type)
             case Param():
-                return _typed(self.params[expr.index], expr.type)
+                given = self.params[expr.index]
+                if pa.types.is_list(expr.type):
+                    return given if isinstance(given, ListRows) else of_array(_array(given, self.length))
+                return _typed(given, expr.type)
+            case Constant() if isinstance(expr.value, ConstantList):
+                return same_for_all(expr.value, self.length)
             case Constant():
                 return pa.scalar(arrow_value(expr.value, expr.type), expr.type)
             case Call():
@@ -265,6 +272,10 @@ def _in(_: pa.DataType, wanted: Value, *others: Value) -> Value:
     return reduce(pc.or_kleene, [_compare("eq", wanted, other) for other in others])
 
 
+def _in_list(_: pa.DataType, wanted: Value, lists: ListRows) -> pa.Array:
+    return lists.holding(_array(wanted, len(lists)))
+
+
 def _case(_: pa.DataType, *args: Value) -> Value:
     *pairs, result = args
     for condition, value in zip(pairs[-2::-2], pairs[::-2], strict=True):
@@ -359,6 +370,7 @@ _TAKE_NULL: dict[str, Callable[..., Value]] = {
     "same": _same,
     "is_null": _plain(pc.is_null),
     "in": _in,
+    "in_list": _in_list,
     "case": _case,
     "coalesce": _plain(pc.coalesce),
     "least": partial(_extreme, "lt"),

@@ -28,6 +28,7 @@ from eddyline.operators.extremes import Extremes
 from eddyline.operators.range_sums import RangeSums
 from eddyline.operators.ranged_join import Probing
 from eddyline.operators.slots import Slots, grown
+from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Aggregate, Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
@@ -56,6 +57,8 @@ class GroupBy(Operator):
         self.keys, self.aggregates = keys, aggregates
         self.attached = self.takes_back = True
         self.types = tuple(k.type for k in keys) + tuple(a.type for a in aggregates)
+        arguments = (a.argument for a in aggregates if a.argument is not None)
+        self.params_used = {p for e in (*keys, *arguments) for p in params_of(e)}
         self.layout = layout(aggregates)
         self.slots = Slots([k.type for k in keys])
         self.timeline = Timeline(self.layout.ints, self.layout.floats)
@@ -112,7 +115,7 @@ class GroupBy(Operator):
 
     def _take_in(self, step: Step, delta: Delta) -> tuple[Ints, Events]:
         n, query = len(delta), query_of(delta)
-        params = step.queries.all_params_at(step.queries.positions(query))
+        params = step.queries.params_at(self.params_used, step.queries.positions(query))
         keys = [evaluate(k, delta.columns, params, n, step.functions, query) for k in self.keys]
         arguments = [
             None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions, query)

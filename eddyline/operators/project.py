@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-
-import pyarrow as pa
+from typing import Any
 
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import evaluate
@@ -19,7 +19,8 @@ class Project(Operator):
         self.attached = child.attached
         self.exprs = exprs
         self.types = tuple(e.type for e in exprs)
-        self.by_query = any(params_of(e) for e in exprs)
+        self.params_used = {p for e in exprs for p in params_of(e)}
+        self.by_query = bool(self.params_used)
 
     def pull(self, step: Step) -> Delta:
         return self.apply(step, self.children[0].pull(step))
@@ -28,11 +29,11 @@ class Project(Operator):
         """The projection of some changes."""
         if not len(delta):
             return self.none()
-        params: tuple[pa.Array, ...] = ()
+        params: Sequence[Any] = ()
         if self.by_query or len(delta) < len(delta.columns[0]):
             delta = delta.spread()
         if self.by_query:
-            params = tuple(step.queries.all_params_at(step.queries.positions(query_of(delta))))
+            params = step.queries.params_at(self.params_used, step.queries.positions(query_of(delta)))
         height = len(delta) if delta.rows is None else len(delta.columns[0])
         owners = delta.query if delta.rows is None else None
         columns = tuple(evaluate(e, delta.columns, params, height, step.functions, owners) for e in self.exprs)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, empty
 
@@ -48,7 +49,7 @@ class RowsWindow(Operator):
         """(n, since, queries) for each distinct window among the live queries."""
         queries = step.queries
         live = queries.live()
-        params = queries.all_params_at(live)
+        params = queries.params_at(params_of(self.size_of), live)
         sizes = (
             evaluate(self.size_of, (), params, len(live), step.functions).fill_null(0).to_numpy(zero_copy_only=False)
         )

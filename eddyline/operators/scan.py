@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.evaluate import evaluate
+from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Constant, Window
 from eddyline.state.delta import MAX, Delta
 
@@ -51,7 +52,8 @@ class StreamScan(Operator):
         queries = step.queries
         if self._largest[0] != queries.version or queries.version < 0:
             live = queries.live()
-            sizes = evaluate(self.pending[0].size, (), queries.all_params_at(live), len(live), step.functions)
+            size = self.pending[0].size
+            sizes = evaluate(size, (), queries.params_at(params_of(size), live), len(live), step.functions)
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             self._largest = queries.version, max(0, int(widths.max()))
         return self._largest[1]

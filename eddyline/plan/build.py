@@ -82,8 +82,11 @@ def _joined(block: SelectBlock) -> tuple[Node, dict[int, int]]:
 
     def ready(width: int) -> Expr | None:
         """The conditions that can be checked once the first `width` columns are there."""
-        now = [c for c in waiting if all(i < width for i in columns_of(c))]
-        waiting[:] = [c for c in waiting if c not in now]
+        now: list[Expr] = []
+        later: list[Expr] = []
+        for c in waiting:
+            (now if all(i < width for i in columns_of(c)) else later).append(c)
+        waiting[:] = later
         return all_of(now)
 
     nodes = [_source(block.sources[i]) for i in order]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from eddyline import types as t
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param, walk
+from eddyline.sql.constant_lists import ConstantList
 
 
 def conjuncts(condition: Expr | None) -> list[Expr]:
@@ -55,6 +56,8 @@ def text(expr: Expr) -> str:
             return expr.name
         case Param():
             return f":{expr.name}"
+        case Constant(value=ConstantList()):
+            return repr(expr.value)
         case Constant():
             return (
                 "NULL" if expr.value is None else repr(expr.value) if isinstance(expr.value, str) else str(expr.value)
@@ -69,6 +72,8 @@ def text(expr: Expr) -> str:
             return f"-{_inside(expr.args[0])}"
         case Call(function="in"):
             return f"{_inside(expr.args[0])} IN ({', '.join(text(a) for a in expr.args[1:])})"
+        case Call(function="in_list"):
+            return f"{_inside(expr.args[0])} IN ({text(expr.args[1])})"
         case Call(function="interval"):
             return f"INTERVAL {text(expr.args[0])} * {text(expr.args[1])} us"
     if expr.function in _INFIX:

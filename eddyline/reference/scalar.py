@@ -29,11 +29,17 @@ def value(expr: Expr, row: Row, params: Row, udfs: Udfs) -> Any:
         case Column():
             return row[expr.index]
         case Param():
-            return native(params[expr.index], expr.type)
+            return _given(params[expr.index], expr.type)
         case Constant():
-            return native(expr.value, expr.type)
+            return _given(expr.value, expr.type)
         case Call():
             return _call(expr, [value(arg, row, params, udfs) for arg in expr.args], udfs)
+
+
+def _given(value: Any, type: pa.DataType) -> Any:
+    if pa.types.is_list(type):
+        return [native(item, type.value_type) for item in value]
+    return native(value, type)
 
 
 def _call(call: Call, args: list[Any], udfs: Udfs) -> Any:
@@ -106,6 +112,7 @@ _TAKE_NULL: dict[str, Callable[..., Any]] = {
     "same": lambda a, b: order(a) == order(b),
     "is_null": lambda a: a is None,
     "in": _in,
+    "in_list": lambda wanted, items: _in(wanted, *items),
     "case": _case,
     "coalesce": lambda *args: next((a for a in args if a is not None), None),
     "least": partial(_extreme, min),

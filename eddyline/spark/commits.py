@@ -56,6 +56,7 @@ class NewFamily:
     name: str
     kind: Literal["declared", "implicit", "view"]
     sql: str
+    in_lists: Literal["whole", "items"] = "items"  # what parameters long IN lists are; commits that do not say: items
 
 
 @dataclass(frozen=True)

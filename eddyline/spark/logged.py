@@ -142,7 +142,7 @@ class Logged(Connection):
         for view in self.catalog.views:
             yield Define(view.sql)
         for family in self.registry:
-            yield NewFamily(family.number, family.name, family.kind, family.sql)
+            yield NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists)
             if family.number in self.splits:
                 yield self.splits[family.number]
             rows = family.queries.rows()
@@ -194,7 +194,7 @@ class Logged(Connection):
             case DefineFunction():
                 self._take_function(action)
             case NewFamily():
-                binding, options = shape(parse(action.sql)[0].body, self.catalog)
+                binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
                 self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
             case RemoveFamily():
                 self.registry.remove(self.registry.number(action.number))

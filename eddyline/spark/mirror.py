@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import CatalogError, DataError
+from eddyline.errors import CatalogError, DataError, Error
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
@@ -37,10 +37,14 @@ from eddyline.spark.places import require_own_path, require_usable_path
 from eddyline.spark.scripts import by_digest
 from eddyline.spark.settings import has_begun, sources_of
 from eddyline.spark.splitting import split_of
-from eddyline.sql.catalog import Sink, Stream, Table, View
-from eddyline.sql.statements import Statement
+from eddyline.sql.binder import Binding
+from eddyline.sql.bound import Field
+from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
+from eddyline.sql.parser import parse
+from eddyline.sql.statements import CreateFamily, CreateQuery, QueryText, Statement
 from eddyline.state.delta import Delta, Ints
 
+LONG = 4096  # characters of a text that is bound before the log is locked
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
@@ -48,6 +52,7 @@ class Mirror(Logged):
     def __init__(self, log: CommitLog) -> None:
         self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
         self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame of the pipeline
+        self._prebound: dict[int, tuple[Catalog, int, Binding]] = {}  # by text: bound against a version of a catalog
         super().__init__(log)
 
     # what users call
@@ -101,8 +106,38 @@ class Mirror(Logged):
             self._open = True
 
     def execute(self, sql: str) -> Any:
-        with self.commit():
-            return super().execute(sql)
+        """A long text is parsed and bound before the log is locked, so that no other writer waits for it."""
+        if not isinstance(sql, str) or len(sql) < LONG:
+            with self.commit():
+                return super().execute(sql)
+        self.catch_up()
+        script = parse(sql)
+        with self._bound_before(script), self.commit():
+            return statements.run_script(self, script, sql)
+
+    @contextmanager
+    def _bound_before(self, script: Sequence[Statement]) -> Iterator[None]:
+        """Binds the queries of a script; `bind` takes what was bound here while the catalog stays what it was."""
+        catalog = self.catalog
+        texts: list[QueryText] = []
+        try:
+            for statement in script:
+                body, version = statement.body, catalog.version
+                if isinstance(body, CreateQuery | CreateFamily):
+                    params = body.params if isinstance(body, CreateFamily) else None
+                    with suppress(Error):  # it is told when the statement runs: one before it may declare what it reads
+                        self._prebound[id(body.query)] = catalog, version, super().bind(body.query, params)
+                        texts.append(body.query)
+            yield
+        finally:
+            for text in texts:
+                self._prebound.pop(id(text), None)
+
+    def bind(self, text: QueryText, params: Sequence[Field] | None = None) -> Binding:
+        catalog, version, binding = self._prebound.get(id(text), (None, 0, None))
+        if binding is not None and catalog is self.catalog and version == self.catalog.version:
+            return binding
+        return super().bind(text, params)
 
     def register(self, family: str, table: Any) -> Changes:
         with self.commit():
@@ -227,7 +262,8 @@ class Mirror(Logged):
         return has_begun(self.log.path.parent.parent)
 
     def start(self, family: Family) -> None:
-        self._journal.append(NewFamily(family.number, family.name, family.kind, family.sql))
+        made = NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists)
+        self._journal.append(made)
 
     def added(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
         if len(ids):

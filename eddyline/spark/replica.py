@@ -113,7 +113,7 @@ class Replica:
                 self.functions.bodies = self._bodies = self._bodies.plus(action)
                 self.catalog.add(function_of(action, self._bodies))
             case NewFamily():
-                binding, options = shape(parse(action.sql)[0].body, self.catalog)
+                binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
                 bound, views = binding.bound, binding.views
                 checked = check_options(options)
                 family = Family(action.number, action.name, bound, checked, action.kind, action.sql, views)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.families.family import Family
 from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.expressions import params_of
 from eddyline.plan.partitioning import Partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, OnePlace, Reach, Routing
 from eddyline.spark import blocks
@@ -134,7 +135,7 @@ def band_ends(family: Family, routing: Reach, functions: Functions) -> tuple[pa.
     """The lower and the upper bound of every live query."""
     queries = family.queries.rows()
     live = queries.live()
-    params = queries.all_params_at(live)
+    params = queries.params_at(params_of(routing.low) | params_of(routing.high), live)
     low, high = (evaluate(e, (), params, len(live), functions) for e in (routing.low, routing.high))
     return low, high
 

@@ -31,7 +31,7 @@ from eddyline.sql.constants import Folded
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.grouping import Grouping, has_aggregate, typed
 from eddyline.sql.late_tables import refuse_late_tables
-from eddyline.sql.scope import Constants, Recipe, Scope, ScopeColumn, fail, span_of
+from eddyline.sql.scope import Constants, InLists, ListRecipe, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
 from eddyline.sql.unsupported import only
 
@@ -45,13 +45,14 @@ class Binding:
     """A bound query, how its lifted constants are made from the literals of its text, and the views it reads."""
 
     bound: BoundQuery
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[Recipe | ListRecipe, ...]
     views: frozenset[str]
+    in_lists: InLists = "whole"
 
 
-def bind_standing(catalog: Catalog, text: QueryText) -> Binding:
+def bind_standing(catalog: Catalog, text: QueryText, in_lists: InLists = "whole") -> Binding:
     """A query registered as text: its constants become parameters."""
-    return _bind(catalog, text, Constants("lift"))
+    return _bind(catalog, text, Constants("lift", in_lists))
 
 
 def bind_family(catalog: Catalog, text: QueryText, params: Sequence[Field]) -> Binding:
@@ -72,7 +73,7 @@ def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
     if constants.policy == "keep":
         return Binding(BoundQuery(query, tuple(constants.declared)), (), frozenset(binder.views))
     bound = BoundQuery(query, tuple(constants.params), tuple(constants.values))
-    return Binding(bound, tuple(constants.recipes), frozenset(binder.views))
+    return Binding(bound, tuple(constants.recipes), frozenset(binder.views), constants.in_lists)
 
 
 class QueryBinder:

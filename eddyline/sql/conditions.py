@@ -12,6 +12,7 @@ from eddyline import types as t
 from eddyline.errors import BindError
 from eddyline.sql.bound import Call, Constant, Expr
 from eddyline.sql.constants import Folded
+from eddyline.sql.membership import in_list
 from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail, span_of
 from eddyline.sql.unsupported import only
@@ -58,22 +59,6 @@ def _between(b: Operands, tree: exp.Expr) -> Loose:
     low = compared(b, "ge", tree.this, tree.args["low"], tree)
     high = compared(b, "le", tree.this, tree.args["high"], tree)
     return Call("and", (low, high), t.BOOLEAN)
-
-
-def _in(b: Operands, tree: exp.Expr) -> Loose:
-    if tree.args.get("query") or tree.args.get("field") or tree.args.get("unnest"):
-        fail(tree, "IN takes a list of values.", "Join with the other source instead of a subquery.")
-    subject = b.loose(tree.this)
-    items = [b.loose(e) for e in tree.expressions]
-    if not items:
-        fail(tree, "IN needs at least one value.")
-    joined = subject.type
-    for item, e in zip(items, tree.expressions, strict=True):
-        x, y = b.alike(Constant(None, joined) if not isinstance(subject, Folded) else subject, item, e)
-        joined = t.common(x.type, y.type) or joined
-    trees = [tree.this, *tree.expressions]
-    args = [b.converted(x, joined, e) for x, e in zip([subject, *items], trees, strict=True)]
-    return Call("in", tuple(b.settle(x) for x in args), t.BOOLEAN)
 
 
 def _is(b: Operands, tree: exp.Expr) -> Loose:
@@ -135,7 +120,7 @@ KINDS: Mapping[type, Kind] = {
     exp.NullSafeEQ: kind(partial(_comparison, "same"), "this expression"),
     exp.NullSafeNEQ: kind(_distinct, "this expression"),
     exp.Between: kind(_between, "this low high"),
-    exp.In: kind(_in, "this expressions query field unnest"),
+    exp.In: kind(in_list, "this expressions query field unnest"),
     exp.Is: kind(_is, "this expression"),
     exp.Like: kind(_like, "this expression negate"),
     exp.Escape: kind(_escape, "this expression"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn
 
 from sqlglot.dialects.spark import Spark
@@ -14,6 +14,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline import types as t
 from eddyline.errors import ParseError, did_you_mean
 from eddyline.sql.functions import UNITS, unit_of
+from eddyline.sql.limits import refuse_long_statement, refuse_long_text
+from eddyline.sql.literal_lists import LiteralList, lifted
 
 _WORDS = Spark.Tokenizer.KEYWORDS
 _TYPES = {_WORDS[name] for name in t.BY_NAME}
@@ -47,6 +49,11 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def tokenize(sql: str) -> list[Token]:
+    return tokens_and_lists(sql)[0]
+
+
+def tokens_and_lists(sql: str) -> tuple[list[Token], Mapping[int, LiteralList]]:
+    """The tokens of a text; a long IN list of literals is one token, and told by its place."""
     half = _HALF_CHARACTER.search(sql)
     if half is not None:
         raise ParseError(
@@ -55,8 +62,9 @@ def tokenize(sql: str) -> list[Token]:
             sql=_HALF_CHARACTER.sub("\ufffd", sql),  # so that the error can be printed
             span=half.span(),
         )
+    masked, lists = lifted(sql)
     try:
-        return _with_doubled_quotes(sql, DIALECT.tokenize(sql))
+        return _with_doubled_quotes(masked, DIALECT.tokenize(masked)), lists
     except SqlglotError as e:
         start = max(sql.rfind("'"), sql.rfind('"'), sql.rfind("`"), 0)
         raise ParseError(
@@ -94,30 +102,42 @@ def _one_string(sql: str, run: list[Token]) -> Token:
 
 def statements(sql: str) -> list[Cursor]:
     """One cursor per statement of a script; empty statements are dropped."""
+    refuse_long_text(sql)
     found: list[Cursor] = []
     current: list[Token] = []
-    for token in tokenize(sql):
+    tokens, lists = tokens_and_lists(sql)
+    for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             if current:
-                found.append(Cursor(sql, current))
+                found.append(Cursor(sql, current, lists))
             current = []
         else:
             current.append(token)
     if current:
-        found.append(Cursor(sql, current))
+        found.append(Cursor(sql, current, lists))
+    for c in found:
+        refuse_long_statement(sql, (c.tokens[0].start, c.tokens[-1].end + 1), len(c.tokens))
     return found
 
 
 def words(sql: str) -> str:
     """A text without comments, and with one space between its words: equal for texts that say the same."""
-    found = (sql[token.start : token.end + 1] for token in tokenize(sql))
-    return " ".join(word if word[0] in "'\"`" else " ".join(word.split()) for word in found)
+    tokens, lists = tokens_and_lists(sql)
+    found: list[str] = []
+    for token in tokens:
+        word = sql[token.start : token.end + 1]
+        if token.start in lists:
+            found += lists[token.start].pieces
+        else:
+            found.append(word if word[0] in "'\"`" else " ".join(word.split()))
+    return " ".join(found)
 
 
 @dataclass
 class Cursor:
     sql: str
     tokens: list[Token]
+    lists: Mapping[int, LiteralList] = field(default_factory=dict)  # by the place of the token that stands for each
     at: int = 0
     subject: tuple[int, int] | None = None  # where the name of what the statement is about stands
 

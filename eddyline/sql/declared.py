@@ -10,6 +10,7 @@ import pyarrow as pa
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
+from eddyline.sql.scope import InLists
 from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, CreateStream, CreateTable, CreateView
 
 
@@ -53,11 +54,15 @@ def _(s: CreateSink, catalog: Catalog) -> Sink:
     return Sink(s.name, s.external, s.targets, s.text)
 
 
-def shape(s: CreateQuery | CreateFamily | CreateView, catalog: Catalog) -> tuple[Binding, dict[str, str]]:
-    """The bound query of a family and its options, from the statement that made the family."""
+def shape(
+    s: CreateQuery | CreateFamily | CreateView, catalog: Catalog, in_lists: InLists = "whole"
+) -> tuple[Binding, dict[str, str]]:
+    """The bound query of a family and its options, from the statement that made the family.
+
+    `in_lists` says how long IN lists were parameters when the family was made."""
     match s:
         case CreateQuery():
-            return bind_standing(catalog, s.query), dict(s.options)
+            return bind_standing(catalog, s.query, in_lists), dict(s.options)
         case CreateFamily():
             return bind_family(catalog, s.query, s.params), dict(s.options)
         case CreateView():

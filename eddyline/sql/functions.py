@@ -15,6 +15,7 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     like            pattern with % and _ and escape character backslash, the whole string, case-sensitive; a constant
                     pattern with another escape character (ESCAPE '!') is written anew when it is bound
     in              first argument against the others: true if equal to one, else NULL if any is NULL, else false
+    in_list         as `in`, against a list of constants (`sql/constant_lists.py`)
     case            condition, value, condition, value, ..., otherwise: the first value whose condition is true
     coalesce        the first that is not NULL
     least greatest  over the arguments that are not NULL; NULL if all are; NaN is greatest

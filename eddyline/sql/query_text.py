@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.errors import ParseError
 from eddyline.sql.cursor import DIALECT, Cursor, short
 from eddyline.sql.functions import UNITS, unit_of
+from eddyline.sql.literal_lists import mark_lists
 from eddyline.sql.statements import QueryText, WindowText
 
 
@@ -57,6 +58,10 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
         fail("The statement cannot be read.")
     if len(trees) != 1 or trees[0] is None:
         fail("The statement cannot be read.")
+    if c.lists:
+        lost = {t.start for t in tokens} & c.lists.keys() - mark_lists(trees[0], c.lists)
+        for place in lost:
+            fail("A list of values does not fit here.", (place, place + len(c.lists[place].text)))
     return trees[0]
 
 

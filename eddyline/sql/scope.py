@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from eddyline.errors import BindError, did_you_mean
 from eddyline.sql.bound import Column, Constant, Expr, Field, Param
+from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.constants import Folded
 
 
@@ -22,15 +23,28 @@ class Recipe:
     make: Callable[[str], Any] | None
 
 
+@dataclass(frozen=True, slots=True)
+class ListRecipe:
+    """How a lifted list is made: for each item its recipe, and its value if it has no literal."""
+
+    items: tuple[tuple[Recipe, Any], ...]
+    type: pa.DataType  # of the items
+
+
+InLists = Literal["whole", "items"]
+
+
 @dataclass
 class Constants:
-    """Where the constants of one text go."""
+    """Where the constants of one text go. `in_lists`: whether a long list of constants is one parameter, or each item
+    is one, as it was before lists were."""
 
     policy: Literal["lift", "keep"]
+    in_lists: InLists = "whole"
     declared: Sequence[Field] = ()
     params: list[Field] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    recipes: list[Recipe] = field(default_factory=list)
+    recipes: list[Recipe | ListRecipe] = field(default_factory=list)
 
     def settle(self, c: Folded) -> Expr:
         if self.policy == "keep" or c.value is None:
@@ -40,6 +54,15 @@ class Constants:
         self.values.append(c.value)
         self.recipes.append(Recipe(c.origin, c.make))
         return Param(index, c.type, f"p{index}")
+
+    def settle_list(self, items: ConstantList, recipe: ListRecipe | None) -> Expr:
+        if self.policy == "keep":
+            return Constant(items, items.type)
+        index = len(self.params)
+        self.params.append(Field(f"p{index}", items.type))
+        self.values.append(items)
+        self.recipes.append(recipe or Recipe(None, None))
+        return Param(index, items.type, f"p{index}")
 
     def named(self, name: str) -> Param | None:
         for i, f in enumerate(self.declared):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from eddyline.errors import CatalogError, DataError, Error, StateError
+from eddyline.local import connection
 from eddyline.spark import logged
-from eddyline.spark.commits import AddQueries, CommitLog, DropQueries, NewFamily
+from eddyline.spark.commits import AddQueries, CommitLog, Define, DropQueries, NewFamily, NextFamily
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.replica import Replica
+from eddyline.sql.binder import bind_standing
 
 STREAM = "CREATE STREAM t (k INT, v DOUBLE, ts TIMESTAMP) WATERMARK ts"
 FAMILY = "CREATE QUERY FAMILY f (lo DOUBLE) AS SELECT k FROM t WHERE v >= :lo"
@@ -161,3 +164,72 @@ def test_a_damaged_or_missing_commit_is_named(tmp_path: Path) -> None:
     (folder / "000000000001.commit").unlink()
     with pytest.raises(StateError, match=r"000000000001\.commit' is missing"):
         opened(tmp_path)
+
+
+def test_a_long_text_is_bound_while_the_log_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror, other = opened(tmp_path), opened(tmp_path)
+    mirror.execute(STREAM)
+    times = 0
+
+    def bind(*args: Any) -> Any:
+        nonlocal times
+        times += 1
+        assert not mirror._open  # or the next line would wait for ever
+        if times == 1:
+            other.execute("CREATE CONTINUOUS QUERY meanwhile AS SELECT k FROM t")
+        return bind_standing(*args)
+
+    monkeypatch.setattr(connection, "bind_standing", bind)
+    mirror.execute(f"CREATE CONTINUOUS QUERY q AS SELECT k FROM t WHERE k IN ({', '.join(map(str, range(2000)))})")
+    assert times == 2  # one of them for the short text
+    assert names(mirror) == ["meanwhile", "q"]
+
+
+def test_a_long_text_is_bound_again_if_the_catalog_has_changed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror, other = opened(tmp_path), opened(tmp_path)
+    mirror.execute(STREAM)
+    times = 0
+
+    def bind(*args: Any) -> Any:
+        nonlocal times
+        times += 1
+        bound = bind_standing(*args)
+        if times == 1:
+            other.execute(f"DROP STREAM t; {STREAM.replace('k INT', 'k STRING')}")
+        return bound
+
+    monkeypatch.setattr(connection, "bind_standing", bind)
+    items = ", ".join(f"'{i}'" for i in range(2000))
+    mirror.execute(f"CREATE CONTINUOUS QUERY q AS SELECT k FROM t WHERE k IN ({items})")
+    assert times == 2
+    (family,) = mirror.registry
+    assert family.fields[0].type == pa.string() == family.bound.params[0].type.value_type
+
+
+def test_a_long_list_goes_through_the_log_as_one_value(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.execute(
+        f"{STREAM}; CREATE CONTINUOUS QUERY q AS SELECT k FROM t WHERE k IN ({', '.join(map(str, range(50)))})"
+    )
+    (added,) = [a for a in mirror.log.read(1) if isinstance(a, AddQueries)]
+    assert [p.to_pylist() for p in added.params] == [[list(range(50))]]
+    (family,) = opened(tmp_path).registry
+    assert family.queries.rows().params[0].to_pylist() == [list(range(50))]
+
+
+def test_a_family_of_a_log_that_has_an_item_of_a_list_per_parameter_stays_what_it_was(tmp_path: Path) -> None:
+    """As versions before lists were parameters wrote it: the action says nothing of lists."""
+    items = list(range(20))
+    text = f"CREATE CONTINUOUS QUERY q AS SELECT k FROM t WHERE k IN ({', '.join(map(str, items))})"
+    log = CommitLog(tmp_path / "ck" / "eddyline" / "catalog")
+    with log.lock():
+        columns = tuple(pa.array([i]) for i in items)
+        old = NewFamily(1, "family_1", "implicit", text)
+        log.append([Define(STREAM), old, AddQueries(1, pa.array(["q"]), columns), NextFamily(2)])
+    mirror = opened(tmp_path)
+    (family,) = mirror.registry
+    assert len(family.bound.params) == 20
+    mirror.execute(text.replace("QUERY q", "QUERY r"))
+    assert names(mirror) == names(opened(tmp_path)) == ["q", "r"]

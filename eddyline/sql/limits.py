@@ -1,0 +1,44 @@
+"""How long a statement may be: what is parsed and bound in seconds and in moderate memory.
+
+A text costs about 10 µs and 2 kB per token (a long IN list of literals is one token), and a list 100 bytes per value
+while it is bound. Without a limit one text could take a process down that works for many users.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from eddyline.errors import ParseError
+
+MOST_CHARACTERS = 16 * 2**20  # of one statement
+MOST_TOKENS = 500_000  # of one statement
+
+_HINT = "Put the values into a table and join with it, or register a family with one row of parameters per query."
+
+
+def refuse_long_text(sql: str) -> None:
+    """Before a text is tokenized: whether some statement in it is too long for certain."""
+    if len(sql) <= MOST_CHARACTERS:
+        return
+    start = 0
+    for part in sql.split(";"):
+        if len(part) > MOST_CHARACTERS:
+            _refuse(sql, start + len(part) - len(part.lstrip()), f"about {len(part):,} characters")
+        start += len(part) + 1
+
+
+def refuse_long_statement(sql: str, span: tuple[int, int], tokens: int) -> None:
+    if span[1] - span[0] > MOST_CHARACTERS:
+        _refuse(sql, span[0], f"{span[1] - span[0]:,} characters")
+    if tokens > MOST_TOKENS:
+        _refuse(sql, span[0], f"{tokens:,} words and signs")
+
+
+def _refuse(sql: str, start: int, found: str) -> NoReturn:
+    most = f"{MOST_CHARACTERS:,} characters and {MOST_TOKENS:,} words and signs"
+    raise ParseError(
+        f"The statement is too long: it has {found}; the most are {most}.",
+        hint=_HINT,
+        sql=sql[start : start + 200],
+        span=(0, 1),
+    )
