@@ -2,17 +2,67 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+import pyarrow as pa
 import typer
 
 from eddyline.errors import StateError
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import plural
-from eddyline.spark.checkpoint import folder_of
+from eddyline.spark import backups, exporting
+from eddyline.spark.checkpoint import Alone, folder_of
 from eddyline.spark.epochs import committed
-from eddyline.spark.rewinding import plan_rewind
+from eddyline.spark.inspecting import facts
+from eddyline.spark.rewinding import SinkRewind, plan_rewind
 from eddyline.spark.rewinding import rewind as rewind_sinks
+from eddyline.spark.verifying import problems
+
+
+def info(printer: Printer, checkpoint: Path, form: Literal["table", "json"]) -> None:
+    found = list(facts(folder_of(checkpoint)))
+    if form == "json":
+        print(json.dumps({f.what: f.value for f in found}, indent=1))
+        return
+    printer.table(pa.table({"what": [f.what for f in found], "value": [f.value for f in found]}))
+
+
+def verify(printer: Printer, checkpoint: Path) -> int:
+    """Shows what is wrong; returns how much."""
+    count = 0
+    for problem in problems(folder_of(checkpoint)):
+        printer.line(problem, "red")
+        count += 1
+    printer.line("The checkpoint is whole." if not count else plural(count, "problem"), "" if not count else "bold red")
+    return count
+
+
+def back_up(printer: Printer, checkpoint: Path, target: Path) -> None:
+    found = backups.back_up(folder_of(checkpoint), target.absolute())
+    files = plural(len(found.files), "file")
+    printer.line(f"{files}, {found.bytes:,} bytes, up to micro-batch {found.committed}: {target}")
+
+
+def restore(printer: Printer, folder: Path, checkpoint: Path, yes: bool) -> None:
+    target = folder_of(checkpoint)
+    if target.exists():
+        with Alone(target):  # raises while a run is at work on it
+            pass
+    beside = backups.unpack(folder.absolute(), target)
+    try:
+        _consent(printer, plan_rewind(beside), yes)
+        before = backups.put_in_place(beside, target)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    rewind_sinks(target, plan_rewind(target))
+    if before is not None:
+        printer.line(f"What was there before is in {before}; remove it if nobody needs it.")
+    printer.line(f"Restored. The next run goes on from micro-batch {committed(target) + 1}.")
 
 
 def rewind(printer: Printer, checkpoint: Path, yes: bool) -> None:
@@ -21,11 +71,34 @@ def rewind(printer: Printer, checkpoint: Path, yes: bool) -> None:
     if not wanted:
         printer.line("The rows of all file sinks are of this checkpoint's history: nothing to remove.")
         return
-    for w in wanted:
-        files = plural(len(w.rewind.files), "file")
-        rows = f"{files} of micro-batches from {w.rewind.first} on" if w.rewind.files else "no rows"
-        printer.line(f"sink {w.sink.name}, {w.rewind.place}: {rows} will be removed")
-    if not yes and not typer.confirm("Remove them?"):
-        raise StateError("Nothing was removed.", hint="--yes removes without asking.")
+    _consent(printer, wanted, yes)
     rewind_sinks(folder, wanted)
     printer.line(f"Removed. The next run goes on from micro-batch {committed(folder) + 1}.")
+
+
+def _consent(printer: Printer, wanted: Sequence[SinkRewind], yes: bool) -> None:
+    """Says what will be removed from sinks, and asks."""
+    for w in wanted:
+        files = plural(len(w.rewind.files), "file")
+        rows = f"{files} with rows of micro-batches from {w.rewind.first} on" if w.rewind.files else "no rows"
+        printer.line(f"sink {w.sink.name}, {w.rewind.place}: {rows} will be removed")
+    if wanted and not yes and not typer.confirm("Remove them?"):
+        raise StateError("Nothing was changed.", hint="--yes removes rows without asking.")
+
+
+def move(printer: Printer, checkpoint: Path, target: Path) -> None:
+    backups.move(folder_of(checkpoint), folder_of(target))
+    printer.line(f"Moved. The next run goes on with --checkpoint {target}.")
+
+
+def export(printer: Printer, checkpoint: Path, target: Path) -> None:
+    families = exporting.export(folder_of(checkpoint), target)
+    count = sum(f.queries for f in families)
+    printer.line(f"{count:,} queries in {len(families):,} families: {target}")
+    printer.line(f"Edit {target / 'pipeline.sql'}, begin a new checkpoint with it, and then:")
+    printer.line(f"eddyline checkpoint import NEW_CHECKPOINT {target}")
+
+
+def take_over(printer: Printer, checkpoint: Path, folder: Path) -> None:
+    count = exporting.take_over(folder_of(checkpoint), folder)
+    printer.line(f"{count:,} queries taken over, from the next micro-batch on.")

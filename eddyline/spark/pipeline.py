@@ -30,6 +30,7 @@ from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
+from eddyline.spark.relocating import relocate
 from eddyline.spark.run import Run
 from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
@@ -194,6 +195,7 @@ class Pipeline:
             self.spark.conf.set(key, value)
         plan = self._plan()
         self._amend()
+        relocate(Path(self.settings.checkpoint))
         self.delivery.begin()
         writer = plan.writeStream.foreachBatch(self._deliver)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
