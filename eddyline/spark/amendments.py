@@ -13,7 +13,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from eddyline.spark.control import offset_in
+from eddyline.spark.offsets import last_batch, read_offset
 from eddyline.spark.settings import Settings, write_whole
 
 ATTEMPTS = 2  # starts at one micro-batch without a commit that count as a failure, whatever ended them
@@ -38,13 +38,13 @@ class Attempts:
 
 def planned(checkpoint: Path) -> int | None:
     """The micro-batch that Spark has planned and not committed; None if there is none."""
-    batch = _last(checkpoint / "offsets")
-    return batch if batch is not None and batch != _last(checkpoint / "commits") else None
+    batch = last_batch(checkpoint / "offsets")
+    return batch if batch is not None and batch != last_batch(checkpoint / "commits") else None
 
 
 def commit_of(checkpoint: Path, batch: int) -> int:
     """The commit of the catalog that is in force in a micro-batch, amended or not."""
-    offset = offset_in((checkpoint / "offsets" / str(batch)).read_text())
+    offset = read_offset(checkpoint, batch)
     return in_force(checkpoint / "eddyline", batch, offset["commit"])[0]
 
 
@@ -75,7 +75,7 @@ def amend(settings: Settings, latest: int) -> Amendment | None:
         return None
     before = _attempts(settings.own, batch)
     _write_attempts(settings.own, Attempts(batch, before.starts + 1))
-    offset = offset_in((Path(settings.checkpoint) / "offsets" / str(batch)).read_text())
+    offset = read_offset(Path(settings.checkpoint), batch)
     commit, times = in_force(settings.own, batch, offset["commit"])
     if latest <= commit or not (before.error or before.starts >= ATTEMPTS):
         return None
@@ -109,7 +109,3 @@ def _attempts(own: Path, batch: int) -> Attempts:
 
 def _write_attempts(own: Path, attempts: Attempts) -> None:
     write_whole(own / "attempts.json", json.dumps(asdict(attempts)))
-
-
-def _last(log: Path) -> int | None:
-    return max((int(f.name) for f in log.glob("*") if f.name.isdigit()), default=None)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from eddyline.errors import DataError, StateError
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.offsets import check_logs, last_batch, read_offset
 from eddyline.spark.places import local_path
 from eddyline.spark.settings import pipeline_file, write_whole
 
@@ -107,12 +108,11 @@ class Alone:
 
 
 def check_catalog(folder: Path, log: CommitLog) -> None:
-    """Raises if the last micro-batch had a commit in force that the catalog's log no longer has."""
-    from eddyline.spark.control import offset_in
-
-    batches = [int(f.name) for f in (folder / "offsets").glob("*") if f.name.isdigit()]
-    if batches:
-        commit = offset_in((folder / "offsets" / str(max(batches))).read_text())["commit"]
+    """Raises if Spark's logs are damaged, or the catalog lacks the commit that was in force in the last micro-batch."""
+    check_logs(folder)
+    last = last_batch(folder / "offsets")
+    if last is not None:
+        commit = read_offset(folder, last)["commit"]
         if commit > log.latest():
             log.read(commit)  # says which file is missing
 

@@ -7,7 +7,6 @@ happen, be it for the passing of time alone.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,9 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from eddyline.spark.commits import CommitLog, Quarantine
+from eddyline.spark.offsets import MARK
 
 NAME = "eddyline_control"
-_MARK = "eddyline"
 
 
 class ControlSource(DataSource):
@@ -47,13 +46,13 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._seen = self.log.latest()
 
     def initialOffset(self) -> dict[str, Any]:
-        return {_MARK: 1, "commit": 0, "now": 0}
+        return {MARK: 1, "commit": 0, "now": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         commit, now = self._commit(), time.time_ns() // 1_000_000
         due = bool(self.tick) and self._last is None and now - start["now"] >= self.tick
         if commit > start["commit"] or due:
-            return {_MARK: 1, "commit": commit, "now": max(now, start["now"])}
+            return {MARK: 1, "commit": commit, "now": max(now, start["now"])}
         return start
 
     def _commit(self) -> int:
@@ -71,15 +70,3 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"commit": pa.array([partition.value], pa.int64())})
-
-
-def offset_in(text: str) -> dict[str, Any]:
-    """The control source's offset in a file of Spark's offset log, with the time of the micro-batch.
-
-    Spark has written that beside the offsets. The source's own is older if others have made the micro-batch happen.
-    """
-    _, batch, *offsets = text.splitlines()
-    for line in offsets:
-        if line.startswith("{") and (found := json.loads(line)).get(_MARK) == 1:
-            return {**found, "now": max(found["now"], json.loads(batch)["batchTimestampMs"])}
-    raise ValueError("Spark's offset log does not have the catalog's offset.")

@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from eddyline.errors import StateError
 from eddyline.spark.amendments import in_force
 from eddyline.spark.calling import call, slot_of_bucket, slot_of_partition
-from eddyline.spark.control import offset_in
+from eddyline.spark.offsets import read_offset
 from eddyline.spark.settings import Moment, Settings
 
 PACKED = "bucket int, source int, partition int, number int, body binary"
@@ -155,7 +155,7 @@ def batch_of(task: TaskContext) -> int:
 
 def moment_of(settings: Settings, batch: int) -> Moment:
     """The commit and the time that Spark's offset log has for a micro-batch, and how the clocks stood before it."""
-    offset = offset_in((Path(settings.checkpoint) / "offsets" / str(batch)).read_text())
+    offset = read_offset(Path(settings.checkpoint), batch)
     before = settings.clocks_file(batch - 1)
     clocks = json.loads(before.read_text()) if batch else {}
     commit, amended = in_force(settings.own, batch, offset["commit"])

@@ -53,6 +53,41 @@ def test_a_missing_last_commit_that_was_in_force_is_named(log: CommitLog) -> Non
         check_catalog(checkpoint, CommitLog(log.path))
 
 
+@pytest.mark.parametrize(
+    ("log_", "text", "why"),
+    [
+        ("offsets", "", "it is empty"),
+        ("offsets", 'v1\n{"batchTimestampMs":5}\n', "it is cut off"),
+        ("offsets", 'v1\n{"batchTimestampMs":5}\n{"eddyline": 1, "com', "Unterminated string"),
+        ("offsets", 'v1\n{"batchTimestampMs":5}\n{"logOffset": 1}\n', "catalog's offset"),
+        ("commits", "", "it is empty"),
+        ("metadata", '{"id":', "Expecting value"),
+    ],
+)
+def test_a_damaged_file_of_sparks_own_logs_is_named_with_the_remedy(
+    log: CommitLog, log_: str, text: str, why: str
+) -> None:
+    checkpoint = log.path.parents[1]
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir()
+    good = 'v1\n{"batchTimestampMs":5,"conf":{}}\n{"eddyline": 1, "commit": 3, "now": 5}\n'
+    (checkpoint / "offsets" / "0").write_text(good)
+    (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    (checkpoint / "metadata").write_text('{"id":"x"}')
+    check_catalog(checkpoint, log)
+    file = checkpoint / log_ if log_ == "metadata" else checkpoint / log_ / "1"
+    file.write_text(text)
+    with pytest.raises(StateError, match="is damaged: ") as raised:
+        check_catalog(checkpoint, log)
+    assert str(file) in raised.value.message and why in raised.value.message
+    assert ("Remove" if log_ == "offsets" else "Restore the whole checkpoint") in str(raised.value.hint)
+    if log_ == "offsets":
+        (checkpoint / "commits" / "1").write_text('v1\n{"nextBatchWatermarkMs":0}')
+        with pytest.raises(StateError) as raised:
+            check_catalog(checkpoint, log)
+        assert "Restore the whole checkpoint" in str(raised.value.hint)  # the micro-batch has ended
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_damaged_commit_is_named_and_never_read_as_another(log: CommitLog, seed: int) -> None:
     rnd = Random(seed)
