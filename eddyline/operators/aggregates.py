@@ -1,8 +1,11 @@
 """The aggregates of a grouping, as counters: what an input row adds to them, and the values they give.
 
 COUNT, SUM and AVG are sums of integers and doubles that a row adds when it begins and takes away when it ends.
-Integers are summed in two halves, so that a sum beyond BIGINT is noticed (its value is NULL); doubles that are not
-finite are counted, so that they can leave a sum again. The first counter is the number of rows of the group.
+Integers are summed in two halves, so that a sum beyond BIGINT is noticed (its value is NULL). Doubles are summed
+exactly (`index/exact_sums.py`): SUM is the double nearest to the sum of the group's values, AVG the one nearest to this
+sum divided by their number. A SUM beyond all doubles is infinite, as in Spark; an AVG of finite values is finite. The
+sum of zeros is 0.0, also if all are -0.0, as in Spark. Values that are not finite are counted, so that they can leave a
+sum again. The first counter is the number of rows of the group.
 """
 
 from __future__ import annotations
@@ -28,10 +31,13 @@ class Layout:
     at: tuple[tuple[int, int], ...]  # first integer counter, first double counter, of each aggregate
     ints: int
     floats: int
+    halves: Ints  # the integer counters of the upper halves of sums; those of the lower halves are next to them
+    divisors: Ints  # by double counter, the integer counter it is divided by, -1 for none
 
 
 def layout(aggregates: Sequence[Aggregate]) -> Layout:
     at, ints, floats = [], 1, 0
+    halves, divisors = list[int](), list[int]()
     for a in aggregates:
         at.append((ints, floats))
         if a.function in ("min", "max") or a.argument is None:
@@ -39,11 +45,14 @@ def layout(aggregates: Sequence[Aggregate]) -> Layout:
         if a.function == "count":
             ints += 1
         elif a.type == t.DOUBLE or a.type == t.FLOAT:
+            divisors.append(ints if a.function == "avg" else -1)
             ints += 4  # values, NaN, +infinity, -infinity
             floats += 1
         else:
+            halves.append(ints + 1)
             ints += 3  # values, upper half, lower half
-    return Layout(tuple(aggregates), tuple(at), ints, floats)
+    where = np.array(halves, np.int64), np.array(divisors, np.int64)
+    return Layout(tuple(aggregates), tuple(at), ints, floats, *where)
 
 
 def contributions(plan: Layout, arguments: Sequence[pa.Array | None], n: int) -> tuple[Ints, Floats]:
@@ -81,20 +90,18 @@ def values(plan: Layout, ints: Ints, floats: Floats, extremes: Sequence[pa.Array
         elif a.function == "count":
             found.append(pa.array(ints[:, 0 if a.argument is None else i]))
         elif a.type in (t.DOUBLE, t.FLOAT):
-            found.append(_double(a, ints[:, i : i + 4], floats[:, f]).cast(a.type))
+            found.append(_double(ints[:, i : i + 4], floats[:, f]).cast(a.type))
         else:
             found.append(_integer(ints[:, i : i + 3]))
     return found
 
 
-def _double(a: Aggregate, ints: Ints, total: npt.NDArray[np.float64]) -> pa.Array:
+def _double(ints: Ints, total: npt.NDArray[np.float64]) -> pa.Array:
     count, nan, up, down = ints.T
     result = total.copy()
     result[up > 0] = np.inf
     result[down > 0] = -np.inf
     result[(nan > 0) | ((up > 0) & (down > 0))] = np.nan
-    if a.function == "avg":
-        result = result / np.maximum(count, 1)
     return pa.array(result, mask=count == 0)
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.accumulate import accumulate
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.upkeep import worth_clearing
 from eddyline.index.versions import NONE, send_versions
 from eddyline.operators.aggregates import contributions, layout, values
 from eddyline.operators.base import Operator, Step
+from eddyline.operators.counters import Counters
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import Extremes
@@ -62,9 +62,7 @@ class GroupBy(Operator):
         self.layout = layout(aggregates)
         self.slots = Slots([k.type for k in keys])
         self.timeline = Timeline(self.layout.ints, self.layout.floats)
-        self.totals = np.zeros((0, self.layout.ints), np.int64)
-        self.high = np.zeros((0, self.layout.floats))
-        self.low = np.zeros((0, self.layout.floats))
+        self.counters = Counters(self.layout)
         self.wake: Ints = np.empty(0, np.int64)
         # The row each group has in the answer: its end (below the clock if none), and where its values stand.
         self.out_end: Ints = np.empty(0, np.int64)
@@ -174,9 +172,7 @@ class GroupBy(Operator):
             np.zeros((n, self.layout.floats)),
         )
         events = join_events([events, still]).sorted()
-        at, ints, floats = accumulate(
-            events.slot, events.time, events.ints, events.floats, self.totals, self.high, self.low
-        )
+        at, ints, floats = self.counters.apply(events)
         slot, time = events.slot[at], events.time[at]
         last = np.append(slot[1:] != slot[:-1], True)[: len(slot)]
         until = np.full(len(slot), MAX, np.int64)
@@ -267,17 +263,17 @@ class GroupBy(Operator):
     def _grow(self) -> None:
         n = len(self.slots)
         self.timeline.grow(n)
-        self.totals = grown(self.totals, n, 0)
-        self.high, self.low = grown(self.high, n, 0.0), grown(self.low, n, 0.0)
+        self.counters.grow(n)
         self.wake, self.out_end = grown(self.wake, n, MAX), grown(self.out_end, n, MAX)
         self.out_row = grown(self.out_row, n, NONE)
 
     def _clear_away(self) -> None:
         """Forgets groups that are empty, once they are most of all."""
         n = len(self.slots)
-        if not self.keys or not worth_clearing(n, np.count_nonzero(self.totals[:n, 0])):
+        if not self.keys or not worth_clearing(n, np.count_nonzero(self.counters.totals[:n, 0])):
             return
-        used = (self.totals[:n, 0] != 0) | (self.timeline.next_time(np.arange(n)) < MAX) | (self.out_row[:n] >= 0)
+        coming = self.timeline.next_time(np.arange(n)) < MAX
+        used = (self.counters.totals[:n, 0] != 0) | coming | (self.out_row[:n] >= 0)
         if worth_clearing(n, np.count_nonzero(used)):
             self._keep(used)
 
@@ -285,7 +281,7 @@ class GroupBy(Operator):
         n = len(self.slots)
         mapping = self.slots.keep(used)
         self.timeline.keep(mapping)
-        self.totals, self.high, self.low = self.totals[:n][used], self.high[:n][used], self.low[:n][used]
+        self.counters.keep(used)
         self.wake, self.out_end, self.out_row = self.wake[:n][used], self.out_end[:n][used], self.out_row[:n][used]
         for extremes in self.extremes.values():
             extremes.stem.move(mapping)
@@ -303,10 +299,10 @@ class GroupBy(Operator):
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)
         groups: dict[str, object] = {"wake": self.wake[:n], "out_end": self.out_end[:n], "out_row": self.out_row[:n]}
-        groups |= {f"total{i}": self.totals[:n, i] for i in range(self.layout.ints)}
-        for i in range(self.layout.floats):
-            groups |= {f"high{i}": self.high[:n, i], f"low{i}": self.low[:n, i]}
-        tables = {"slots": self.slots.save(), "groups": pa.table(groups)} | self.timeline.save()
+        counters, rest = self.counters.save(n)
+        tables = {"slots": self.slots.save(), "groups": pa.table(groups | counters)} | self.timeline.save()
+        if self.layout.floats:
+            tables["rest"] = rest
         tables["out"] = pa.table(
             {"row": np.arange(self.out_height)} | {f"v{i}": v for i, v in enumerate(self.out_values)}
         )
@@ -322,12 +318,7 @@ class GroupBy(Operator):
 
         self.wake, self.out_end, self.out_row = column("wake"), column("out_end"), column("out_row")
         self._grow()
-        self.totals, self.high, self.low = (grown(a, len(self.slots), 0) for a in (self.totals, self.high, self.low))
-        n = len(self.slots)
-        for i in range(self.layout.ints):
-            self.totals[:n, i] = column(f"total{i}")
-        for i in range(self.layout.floats):
-            self.high[:n, i], self.low[:n, i] = column(f"high{i}"), column(f"low{i}")
+        self.counters.load(groups, saved.get("rest"), self.timeline.later(np.arange(len(self.slots))))
         self.out_height = saved["out"].num_rows
         self.out_values = [saved["out"].column(f"v{i}").combine_chunks() for i in range(len(self.aggregates))]
         for i, extremes in self.extremes.items():

@@ -105,7 +105,7 @@ class _Evaluation:
             case "sum":
                 return fit(_sum(values), aggregate.type)
             case "avg":
-                return fit(_sum(values) / len(values), aggregate.type)
+                return fit(_mean(values), aggregate.type)
 
     def _holds(self, condition: Expr | None, row: Row) -> bool:
         return condition is None or self._value(condition, row) is True
@@ -120,12 +120,19 @@ def _is_historic(source: Source) -> bool:
 
 def _sum(values: list[Any]) -> Any:
     """Exact for integers and durations; for floats the float that is nearest to the true sum."""
-    if not isinstance(values[0], float):
-        return sum(values[1:], start=values[0])
+    return _quotient(values, 1) if isinstance(values[0], float) else sum(values[1:], start=values[0])
+
+
+def _mean(values: list[float]) -> float:
+    """The float that is nearest to the true mean."""
+    return _quotient(values, len(values))
+
+
+def _quotient(values: list[float], divisor: int) -> float:
     special = [v for v in values if not math.isfinite(v)]
     if special:
         return sum(special)  # the infinity, or NaN
-    exact = sum(map(Fraction, values))
+    exact = sum(map(Fraction, values), start=Fraction(0)) / divisor
     try:
         return float(exact)
     except OverflowError:

@@ -1,6 +1,7 @@
 """Aggregates and keys at the edges: NULL, NaN, infinities, both zeros, sums that do not fit."""
 
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 from eddyline import types as t
@@ -37,7 +38,13 @@ def test_aggregates_of_floats_know_what_is_not_a_number() -> None:
         assert totals(*values) == bag(("NaN", "NaN", 1.0, "NaN", 2))
     assert totals(inf, 1.0) == bag((inf, inf, 1.0, inf, 2))
     assert totals(inf, -inf) == bag(("NaN", "NaN", -inf, inf, 2))
-    assert totals(1.7e308, 1.7e308) == bag((inf, inf, 1.7e308, 1.7e308, 2))
+    assert totals(1.7e308, 1.7e308) == bag((inf, 1.7e308, 1.7e308, 1.7e308, 2))
+
+
+def test_sums_and_means_of_floats_are_rounded_once() -> None:
+    assert totals(1e30, 0.001, -1e30, 0.001, 0.001) == bag((0.003, float(Fraction(0.001) * 3 / 5), -1e30, 1e30, 5))
+    assert totals(0.1, 0.1, 0.1) == bag((0.30000000000000004, 0.1, 0.1, 0.1, 3))
+    assert totals(5e-324, 5e-324) == bag((1e-323, 5e-324, 5e-324, 5e-324, 2))
 
 
 def test_an_integer_sum_that_does_not_fit_is_null_and_one_that_fits_in_the_end_is_not() -> None:
