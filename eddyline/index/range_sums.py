@@ -7,6 +7,7 @@ extremes only rows are listed that no other row of the same tuple and query outd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +15,17 @@ import numpy.typing as npt
 from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.index.limbs import LOW_BITS
 from eddyline.index.range_rows import Asked
 from eddyline.index.sets import Lists
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Numbers32 = npt.NDArray[np.int32]
 Codes8 = npt.NDArray[np.uint8]
 
 MAX = int(np.iinfo(np.int64).max)
 FREE = -1
+AT_MOST = 2**30  # contributions to counters of 32 bits in int64 between carries; no segment has so many rows
 
 
 @dataclass
@@ -31,21 +33,25 @@ class Sums:
     """Events of queries: at an instant, so much is added to each counter; `last` is the latest arrival that begins
     something then, -1 if something only ends. A hash table of (query, time), at most half full.
 
-    Doubles are summed with what rounding loses (`lost`), so that the order in which they come does not show."""
+    Counters are integers; each limb of a sum of doubles is one (`limbs.py`). Among them `low_halves` pass what exceeds
+    32 bits on to `high_halves`, one after the other, before AT_MOST contributions could make one overflow."""
 
+    low_halves: Sequence[int]
+    high_halves: Sequence[int]
     query: Ints
     time: Ints
     last: Ints
     ints: Ints
-    floats: Floats
-    lost: Floats
     used: int = 0
+    since_carry: int = 0  # contributions
 
     @classmethod
-    def empty(cls, ints: int, floats: int, room: int = 1024) -> Sums:
+    def empty(
+        cls, ints: int, low_halves: Sequence[int] = (), high_halves: Sequence[int] = (), room: int = 1024
+    ) -> Sums:
         nobody, never = np.full(room, FREE, np.int64), np.zeros(room, np.int64)
-        zeros = np.zeros((room, floats)), np.zeros((room, floats))
-        return cls(nobody, never, np.full(room, -1, np.int64), np.zeros((room, ints), np.int64), *zeros)
+        counters = np.zeros((room, ints), np.int64)
+        return cls(low_halves, high_halves, nobody, never, np.full(room, -1, np.int64), counters)
 
     def add(
         self,
@@ -54,45 +60,51 @@ class Sums:
         axes: Axes,
         arrivals: Arrivals,
         last: Ints,
-        own: tuple[Ints, Floats],
+        own: Ints,
         segment: Ints,
-        rows: tuple[Ints, Floats],
+        rows: Ints,
         begin: Ints,
         end: Ints,
         time_axis: int,
     ) -> None:
         """Adds what tuples and the rows of a segment make together: `own` and `rows` have their factors of each
         counter, one line a tuple or row. `time_axis` is where queries' own windows stand, -1 if they have none."""
-        at = np.zeros(3, np.int64)  # the tuple and its query from which to go on, and how many entries that needs
+        # The tuple and its query from which to go on, how many entries that needs; contributions since the last carry,
+        # and how many there may be.
+        at = np.array([0, 0, 0, self.since_carry, AT_MOST], np.int64)
         while at[0] < len(arrivals):
             while 2 * (self.used + at[2]) > len(self.query):
                 self._grow()
+            if at[3] + at[2] > at[4]:
+                self._carry()
+                at[3] = 0
             self.used = _add(
                 queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
-                axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, last, own[0], own[1],
-                rows[0], rows[1], self.query, self.time, self.last, self.ints, self.floats, self.lost, self.used,
-                time_axis, at,
+                axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, last, own, rows,
+                self.query, self.time, self.last, self.ints, self.used, time_axis, at,
             )  # fmt: skip
+        self.since_carry = int(at[3])
 
     def _grow(self) -> None:
-        wider = Sums.empty(self.ints.shape[1], self.floats.shape[1], 2 * len(self.query))
+        wider = Sums.empty(self.ints.shape[1], room=2 * len(self.query))
         taken = np.nonzero(self.query != FREE)[0]
         place = np.empty(len(taken), np.int64)
         _replace(self.query[taken], self.time[taken], wider.query, wider.time, place)
-        for name in ("last", "ints", "floats", "lost"):
+        for name in ("last", "ints"):
             getattr(wider, name)[place] = getattr(self, name)[taken]
-        for name in ("query", "time", "last", "ints", "floats", "lost"):
+        for name in ("query", "time", "last", "ints"):
             setattr(self, name, getattr(wider, name))
 
-    def events(self) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-        """(query, time, last, ints, floats), by query and time; what rounding lost comes as events of its own."""
+    def _carry(self) -> None:
+        for low, high in zip(self.low_halves, self.high_halves, strict=True):
+            self.ints[:, high] += self.ints[:, low] >> 32
+            self.ints[:, low] &= LOW_BITS
+
+    def events(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """(query, time, last, counters), by query and time."""
         taken = np.nonzero(self.query != FREE)[0]
         taken = taken[np.lexsort((self.time[taken], self.query[taken]))]
-        lossy = taken[(self.lost[taken] != 0).any(axis=1)]
-        both = np.concatenate([taken, lossy])
-        ints = np.concatenate([self.ints[taken], np.zeros((len(lossy), self.ints.shape[1]), np.int64)])
-        floats = np.concatenate([self.floats[taken], self.lost[lossy]])
-        return self.query[both], self.time[both], self.last[both], ints, floats
+        return self.query[taken], self.time[taken], self.last[taken], self.ints[taken]
 
 
 def contenders(
@@ -177,20 +189,17 @@ def _add(
     own_first: Ints,
     own_last: Ints,
     own_ints: Ints,
-    own_floats: Floats,
     row_ints: Ints,
-    row_floats: Floats,
     query: Ints,
     time: Ints,
     last: Ints,
     ints: Ints,
-    floats: Floats,
-    lost: Floats,
     used: int,
     time_axis: int,
     at: Ints,
 ) -> int:
-    """Goes on from at[0], at[1] until all is added or at[2] further entries are needed; returns how many are used.
+    """Goes on from at[0], at[1] until all is added, or at[2] further entries or a carry are needed; returns how many
+    entries are used. at[3] counts contributions, at[4] is how many there may be between carries.
 
     O(log rows + rows in range) for every tuple and query.
     """
@@ -203,9 +212,10 @@ def _add(
             stop = first
             while stop < end[i] and place_of(kinds[0], directions[0], table[AXES, stop], shift[0, i]) <= high[0, q]:
                 stop += 1
-            if 2 * (used + 2 * (stop - first)) > len(query):
+            if 2 * (used + 2 * (stop - first)) > len(query) or (at[3] > 0 and at[3] + 2 * (stop - first) > at[4]):
                 at[0], at[1], at[2] = i, m, 2 * (stop - first)
                 return used
+            at[3] += 2 * (stop - first)
             back, on = (-low[time_axis, q], high[time_axis, q]) if time_axis >= 0 else (MAX, MAX)
             for k in range(first, stop):
                 begins = max(table[TS, k], own_ts[i])
@@ -223,12 +233,6 @@ def _add(
                     sign = -1 if end_of_it else 1
                     for c in range(ints.shape[1]):
                         ints[p, c] += sign * own_ints[i, c] * row_ints[k, c]
-                    for c in range(floats.shape[1]):
-                        x = sign * own_floats[i, c] * row_floats[k, c]
-                        total = floats[p, c] + x
-                        added = total - floats[p, c]
-                        lost[p, c] += (floats[p, c] - (total - added)) + (x - added)
-                        floats[p, c] = total
         at[0], at[1], at[2] = i + 1, 0, 0
     return used
 

@@ -1,7 +1,8 @@
 """Aggregates over a join of ranges, without its rows: what arriving tuples do to the counters of every query.
 
 Counters of COUNT, SUM and AVG take a factor from the tuple and one from its partner, of which one is 1: aggregates see
-one input each. MIN and MAX get the rows that may be an extreme.
+one input each. A sum of doubles has as many counters as it takes limbs to be exact (`index/limbs.py`). MIN and MAX get
+the rows that may be an extreme.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.index.limbs import decompose, expand, limb_range
 from eddyline.index.range_sums import Sums, contenders
 from eddyline.operators.aggregates import Layout, contributions
 from eddyline.operators.condition import calls_functions, may_overflow
@@ -66,37 +68,56 @@ class RangeSums:
 
     def fold(self, arriving: int, probing: Probing) -> Folded:
         """What the tuples add to sums and counts."""
-        functions = probing.step.functions
-        sums = Sums.empty(self.plan.ints, self.plan.floats)
-        own = self._factors(arriving, probing.delta, functions)
-        sign = probing.delta.sign
-        own = own[0] * sign[:, None], own[1] * sign[:, None]
-        factors = [self._factors(1 - arriving, r.rows, functions) for r in probing.rows]
+        functions, plan = probing.step.functions, self.plan
+        of_tuples = self._contributions(arriving, probing.delta, functions)
+        of_rows = [self._contributions(1 - arriving, r.rows, functions) for r in probing.rows]
+        base, size = _window([floats for _, floats in (of_tuples, *of_rows)])
+        own = self._factors(arriving, *of_tuples, base, size) * probing.delta.sign[:, None]
+        factors = [self._factors(1 - arriving, *given, base, size) for given in of_rows]
+        limbs = [plan.ints + f * size + j for f in range(plan.floats) for j in range(size - 1)]
+        low_halves, high_halves = (
+            [*(plan.halves + 1).tolist(), *limbs],
+            [*plan.halves.tolist(), *(j + 1 for j in limbs)],
+        )
+        sums = Sums.empty(plan.ints + plan.floats * size, low_halves, high_halves)
         for start, queries in probing.listed:
             stop = start + len(queries)
             some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
-                of_rows = factors[s][0][rows.place], factors[s][1][rows.place]
                 sums.add(
-                    queries, probing.asked, probing.axes, some, probing.delta.last[start:stop],
-                    (own[0][start:stop], own[1][start:stop]), rows.table, of_rows, partners.begin[s], partners.end[s],
-                    probing.time_axis,
+                    queries, probing.asked, probing.axes, some, probing.delta.last[start:stop], own[start:stop],
+                    rows.table, factors[s][rows.place], partners.begin[s], partners.end[s], probing.time_axis,
                 )  # fmt: skip
-        return Folded(*sums.events())
+        return self._folded(sums, base, size)
 
-    def _factors(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Floats]:
-        """By row of an input, its factor of every counter: what it contributes where it is what counts, else 1."""
+    def _contributions(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Floats]:
+        """What rows of an input contribute to the counters that see this input."""
         values = [
             evaluate(a.expr, rows.columns, (), len(rows), functions) if a is not None and a.input == of else None
             for a in self.arguments
         ]
-        ints, floats = contributions(self.plan, values, len(rows))
+        return contributions(self.plan, values, len(rows))
+
+    def _factors(self, of: int, ints: Ints, floats: Floats, base: int, size: int) -> Ints:
+        """By row of an input, its factor of every counter, and of every limb of sums of doubles: what it contributes
+        where it is what counts, else 1."""
+        limbs = decompose(floats, base, size)
         for (i, f), (next_i, next_f), argument in zip(
             self.plan.at, [*self.plan.at[1:], (self.plan.ints, self.plan.floats)], self.arguments, strict=True
         ):
             if argument is None or argument.input != of:
-                ints[:, i:next_i], floats[:, f:next_f] = 1, 1.0
-        return ints, floats
+                ints[:, i:next_i], limbs[:, f:next_f] = 1, 1
+        return np.concatenate([ints, limbs.reshape(len(ints), -1)], axis=1)
+
+    def _folded(self, sums: Sums, base: int, size: int) -> Folded:
+        """Sums of doubles as doubles that add up to them; those after the first come as events of their own."""
+        query, time, last, counters = sums.events()
+        ints, limbs = counters[:, : self.plan.ints], counters[:, self.plan.ints :]
+        if not self.plan.floats:
+            return Folded(query, time, last, ints, np.empty((len(query), 0)))
+        row, floats = expand(np.ascontiguousarray(limbs).reshape(len(query), self.plan.floats, size), base)
+        first = np.append(True, row[1:] != row[:-1])[: len(row)]
+        return Folded(query[row], time[row], last[row], ints[row] * first[:, None], floats)
 
     def extremes(self, arriving: int, probing: Probing, number: int) -> tuple[Delta, Ints, pa.Array]:
         """For one MIN or MAX: changes of rows that may be an extreme, the positions of their queries, their values."""
@@ -126,6 +147,13 @@ class RangeSums:
                     values = column.take(pa.array(places))
                 parts.append((_joined(probing.delta, tuples + start, rows.rows, places, ends), query, values))
         return _together(parts, self.plan.aggregates[number].type)
+
+
+def _window(floats: Sequence[Floats]) -> tuple[int, int]:
+    """The base and size of a window of limbs for sums of these doubles."""
+    ranges = [limb_range(f) for f in floats]
+    low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    return (low, high - low + 2) if low <= high else (0, 0)
 
 
 def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
