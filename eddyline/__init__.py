@@ -34,6 +34,7 @@ from eddyline.errors import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.delivery.reading import Cursor, SinkRows
     from eddyline.local.changes import Changes
     from eddyline.local.connection import Connection
 
@@ -43,13 +44,16 @@ __all__ = [
     "CatalogError",
     "Changes",
     "Connection",
+    "Cursor",
     "DataError",
     "Error",
     "FamilyError",
     "FamilyWarning",
     "ParseError",
+    "SinkRows",
     "StateError",
     "connect",
+    "read_sink",
 ]
 
 
@@ -75,6 +79,19 @@ def connect(
     return restore(Path(path), clock, functions or {}, threads)
 
 
+def read_sink(
+    path: str | Path, after: Cursor | str | int | None = None, *, most_batches: int | None = None
+) -> SinkRows:
+    """The rows that a pipeline has delivered to a parquet or JSON sink, each once, while it runs or not.
+
+    `after` is the cursor of what was read before, as it is or as text, or the number of a micro-batch. Only
+    micro-batches are read that are complete over all families.
+    """
+    from eddyline.delivery import reading
+
+    return reading.read_sink(path, after, most_batches=most_batches)
+
+
 def __getattr__(name: str) -> Any:
     """The classes of the in-process host on first use: Spark's Python workers import this package and need none."""
     if name == "Connection":
@@ -85,4 +102,8 @@ def __getattr__(name: str) -> Any:
         from eddyline.local.changes import Changes
 
         return Changes
+    if name in ("Cursor", "SinkRows"):
+        from eddyline.delivery import reading
+
+        return getattr(reading, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from rich.text import Text
 import eddyline
 from eddyline.commands import checkpoint as checkpoint_commands
 from eddyline.commands import query
+from eddyline.commands import sink as sink_commands
 
 app = typer.Typer(
     help="Very many standing SQL queries over streams, run as one pipeline.",
@@ -75,6 +76,14 @@ def run(
     allow_functions: Annotated[
         bool, typer.Option("--allow-functions", help="Trust and run the Python functions that the checkpoint holds.")
     ] = False,
+    durability: Annotated[
+        Literal["fsync", "none"],
+        typer.Option(help="Whether files of sinks are on the disk before they are announced."),
+    ] = "fsync",
+    dead_letter_limit: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="MB", help="Size of the rows set apart of a stream; the oldest go first. [none]"),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve figures to Prometheus; 0 takes a free port.")
     ] = None,
@@ -106,12 +115,15 @@ def run(
         {key: value for key, _, value in (c.partition("=") for c in conf or [])},
         "nothing" if quiet else "progress",
         "all" if verbose else "quiet",
+        durability,
+        None if dead_letter_limit is None else dead_letter_limit * 1_000_000,
     )
     raise typer.Exit(running.run(options))
 
 
 app.add_typer(query.app, name="query")
 app.add_typer(checkpoint_commands.app, name="checkpoint")
+app.add_typer(sink_commands.app, name="sink")
 app.command()(query.late)
 
 

@@ -51,6 +51,8 @@ class Options:
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     shows: Literal["progress", "nothing"] = "progress"
     logs: Literal["quiet", "all"] = "quiet"
+    durability: Literal["fsync", "none"] = "fsync"
+    dead_letter_limit: int | None = None  # bytes
 
 
 def run(options: Options, prepare: Prepare | None = None) -> int:
@@ -90,6 +92,8 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 clock=options.clock,
                 on_bad_rows=options.on_bad_rows,
                 on_error=options.on_error,
+                durability=options.durability,
+                dead_letter_limit=options.dead_letter_limit,
                 allow_functions=options.unapproved == "approve",
             )
             gone = len(pipe.mirror.dropped_from_script)

@@ -44,8 +44,7 @@ class Mark:
     identity: str  # of the checkpoint
     epochs: tuple[Epoch, ...] = ()  # the last of those that wrote here, in their order
     complete: int = -1  # the last micro-batch whose files are all in place
-    rewound: int = 0  # how often rows were removed because the checkpoint went back
-    rewound_to: int = -1  # the last micro-batch that stayed, the last time
+    rewinds: tuple[int, ...] = ()  # each time the checkpoint went back: the last micro-batch whose rows stayed
     format: int = FORMAT
 
     @property
@@ -75,8 +74,7 @@ def _mark(said: Any) -> Mark:
         said["identity"],
         epochs,
         said.get("complete", -1),
-        said.get("rewound", 0),
-        said.get("rewound_to", -1),
+        tuple(said.get("rewinds", [])),
         said["format"],
     )
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eddyline.delivery.compaction import locked, recover
 from eddyline.delivery.durable import HIDDEN, fsync_file, fsync_folder
 from eddyline.delivery.marks import Epoch, PartFile, folders_of, parts_of, read_mark, write_mark
 
@@ -33,6 +34,10 @@ class Rewind:
 
 
 def rewind_of(place: Path, first: int) -> Rewind:
+    """What a rewind would remove. A compaction that was broken off is ended first."""
+    if place.is_dir():
+        with locked(place):
+            recover(place)
     files = [p for folder in folders_of(place) for p in parts_of(folder) if p.batch >= first]
     return Rewind(place, first, tuple(files))
 
@@ -55,7 +60,7 @@ def rewind_mark(rewind: Rewind, known: set[str]) -> None:
             break
         kept.append(epoch)
     if rewind.files:
-        mark = replace(mark, rewound=mark.rewound + 1, rewound_to=last)
+        mark = replace(mark, rewinds=(*mark.rewinds, last))
     write_mark(rewind.place, replace(mark, epochs=tuple(kept), complete=min(mark.complete, last)), "fsync")
     fsync_folder(rewind.place)
 

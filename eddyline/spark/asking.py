@@ -5,6 +5,7 @@ dead-letter tables. What is not known there is NULL, never a number of an empty 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from eddyline.delivery.reading import read_folder
 from eddyline.local import showing
 from eddyline.local.changes import times
 from eddyline.local.clocks import StreamClock
@@ -52,8 +53,8 @@ def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
 
 def dead_letters(own: Path, relation: str) -> pa.Table | None:
     """What was set apart of a stream or table; None if nothing was."""
-    files = sorted((own / "dead_letter" / relation.lower()).glob("part-*.parquet"))
-    return pa.concat_tables([pq.read_table(f) for f in files], promote_options="permissive") if files else None
+    place = own / "dead_letter"
+    return read_folder(place, place / relation.lower(), -1, sys.maxsize)
 
 
 def show(mirror: Mirror, what: str) -> pa.Table:

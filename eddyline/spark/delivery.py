@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.delivery.compaction import compact, end_compaction, limit_size
 from eddyline.delivery.marks import STAGED, Epoch, write_mark
-from eddyline.errors import CatalogError, StateError
+from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark import amendments
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.counts import write_counts
@@ -30,7 +31,7 @@ from eddyline.spark.epochs import begin_epoch
 from eddyline.spark.failures import is_interruption
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
-from eddyline.spark.places import FILES, claim, place_of, require_claimed, require_own_path
+from eddyline.spark.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
@@ -42,6 +43,7 @@ Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the 
 KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
 SHOWN = 20  # rows of a batch on the console
 TRIM_EVERY = 16  # micro-batches
+COMPACT_EVERY = 100  # micro-batches, for rows that were set apart
 log = logging.getLogger("eddyline")
 
 
@@ -81,6 +83,8 @@ class Delivery:
         self._epoch = None
         self._claimed.clear()
         self.claim(self.mirror.catalog.sinks)
+        for place in self._places(self.mirror.catalog.sinks):
+            end_compaction(place)
         self.sweep()
 
     def claim(self, sinks: Iterable[Sink]) -> None:
@@ -125,6 +129,7 @@ class Delivery:
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
         self._announce(batch)
+        self._compact(batch)
         self._write_clocks(batch, reports[0]["clocks"])
         write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
         self.seen.take(packed, seen_file(self.settings.own))
@@ -179,6 +184,19 @@ class Delivery:
             if mark.complete < batch:
                 write_mark(place_of(sink, self.settings), replace(mark, complete=batch), self.settings.durability)
 
+    def _compact(self, batch: int) -> None:
+        """Merges files of old micro-batches. If that fails the run goes on, and the next time ends what was begun."""
+        wanted = [(place_of(s, self.settings), compact_after(s)) for s in self._delivered]
+        for place, every in (*wanted, (self.settings.own / "dead_letter", COMPACT_EVERY)):
+            if every is None or batch % every or not place.is_dir():
+                continue
+            try:
+                compact(place, batch - every)  # Spark may do this batch again, and none before it
+            except (Error, OSError, pa.ArrowException) as e:
+                log.warning("The files in %s could not be compacted: %s", place, e)
+        if batch % COMPACT_EVERY == 0 and self.settings.dead_letter_limit is not None:
+            limit_size(self.settings.own / "dead_letter", self.settings.dead_letter_limit, batch)
+
     def _send(self, sink: Sink, format_: str, folder: str, files: Sequence[str], batch: int) -> None:
         match format_:
             case "console":
@@ -186,7 +204,7 @@ class Delivery:
             case "kafka":
                 from eddyline.spark.kafka.output import KafkaOutput
 
-                with KafkaOutput(sink.external.options) as output:
+                with KafkaOutput(sink.external.options, epoch=self.epoch.id) as output:
                     for f in files:
                         output.send(pq.read_table(f))
             case "foreach_batch":

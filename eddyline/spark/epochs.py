@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +33,7 @@ class RunStart:
 def begin_epoch(checkpoint: Path, base: str) -> Epoch:
     """Draws the epoch of a run, and puts it on the disk."""
     file = checkpoint / "eddyline" / FILE
-    epoch = Epoch(uuid4().hex, committed(checkpoint) + 1)
+    epoch = Epoch(f"{time.time_ns():016x}-{uuid4().hex[:16]}", committed(checkpoint) + 1)  # later ones sort later
     started = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"id": epoch.id, "first": epoch.first, "started": started, "base": base})
     file.parent.mkdir(parents=True, exist_ok=True)

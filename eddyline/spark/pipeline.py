@@ -81,6 +81,7 @@ class Pipeline:
         on_bad_rows: Literal["set apart", "stop"] = "set apart",
         on_error: Literal["quarantine", "null"] = "quarantine",
         durability: Literal["fsync", "none"] = "fsync",
+        dead_letter_limit: int | None = None,
         allow_functions: bool = False,
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
@@ -89,9 +90,13 @@ class Pipeline:
         default) are fixed by the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or
         stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
         goes on with NULL. `durability`: files of sinks are on the disk before they are announced, or that is left to
-        the operating system, which may lose what it announced last when power fails. `allow_functions` approves the
-        functions that the checkpoint has from other users, programs or versions: their code is then run as yours.
+        the operating system, which may lose what it announced last when power fails. `dead_letter_limit`: bytes that
+        the rows set apart of a stream or table may take before the oldest are removed; by default all are kept.
+        `allow_functions` approves the functions that the checkpoint has from other users, programs or versions: their
+        code is then run as yours.
         """
+        if dead_letter_limit is not None and dead_letter_limit < 0:
+            raise DataError(f"dead_letter_limit is a number of bytes, not {dead_letter_limit}.")
         _check(buckets=buckets, clock=clock, on_bad_rows=on_bad_rows, on_error=on_error, durability=durability)
         text = script_text(script)
         use_own_python(spark)
@@ -108,6 +113,7 @@ class Pipeline:
             on_error,
             begun.identity,
             durability,
+            dead_letter_limit,
             key=_key(begun.identity),
         )
         check_catalog(folder, self.settings.log())

@@ -66,6 +66,7 @@ def folder_name(name: str) -> str:
 
 def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
     """Raises if a sink writes into the folder of another, or around it; relative paths begin at `base`."""
+    compact_after(sink)
     mine = _written(sink, base)
     for other in others:
         theirs = _written(other, base)
@@ -74,6 +75,19 @@ def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
                 f"The sinks {sink.name!r} and {other.name!r} would write to the same folder: {str(mine)!r}.",
                 hint="Give each a path of its own.",
             )
+
+
+def compact_after(sink: Sink) -> int | None:
+    """After how many micro-batches the files of a sink are compacted; None: they are not."""
+    said = sink.external.options.get("compact")
+    if said is None or sink.external.format.lower() not in FILES:
+        return None
+    if not said.isdecimal() or not 0 < int(said) < 2**31:
+        raise CatalogError(
+            f"The sink {sink.name!r} cannot be compacted after {said!r} micro-batches.",
+            hint="OPTIONS (compact '100') leaves the files of the last 100 micro-batches as they are.",
+        )
+    return int(said)
 
 
 def _written(sink: Sink, base: str) -> Path | None:

@@ -27,6 +27,7 @@ class Settings:
     on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
     identity: str = ""  # of the checkpoint: another one may have been at the same place before
     durability: Literal["fsync", "none"] = "fsync"  # whether files are on the disk before they are announced
+    dead_letter_limit: int | None = None  # bytes that the rows set apart of a stream may take; the oldest go first
     key: bytes = field(default=b"", repr=False)  # by which approvals of functions are told; empty: the user's own
 
     @property

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from eddyline.delivery.marks import read_mark
-from eddyline.errors import StateError
+from eddyline.delivery.reading import Cursor, read_sink
+from eddyline.errors import CatalogError, StateError
+from eddyline.spark import delivery
+from eddyline.spark.asking import dead_letters
 from eddyline.spark.epochs import run_starts
 from eddyline.spark.rewinding import plan_rewind, rewind
-from tests.spark.bare import Bare
+from tests.spark.bare import Bare, BrokenOff
 from tests.spark.expected import Delivered, delivered
 from tests.spark.setbacks import COUNT, SINK, STREAM, batches, take
 
@@ -132,3 +135,56 @@ def test_half_a_line_of_an_interrupted_start_is_passed_over(tmp_path: Path) -> N
     mark = read_mark(tmp_path / "out")
     assert mark is not None
     assert [s.epoch for s in run_starts(tmp_path / "ck")] == list(mark.epochs)
+
+
+def test_files_are_compacted_by_the_sinks_option_and_each_row_is_read_once(tmp_path: Path) -> None:
+    """While a reader goes along, runs are broken off, and the first batches are compacted behind it."""
+    script = SCRIPT.replace("(path 'out')", "(path 'out', compact '3')")
+    host = Bare(tmp_path / "a", script, 2)
+    found: list[tuple[int, int]] = []
+    cursor = Cursor()
+    for batch in range(10):
+        if batch in (4, 7):  # delivered, and then killed before Spark's commit
+            host.lives = 8
+            with pytest.raises(BrokenOff):
+                take(host, (1, batch, 10 * batch), (2, batch, 10 * batch))
+            host.start(script)
+        take(host, (1, batch, 10 * batch), (2, batch, 10 * batch))
+        rows = read_sink(tmp_path / "a" / "out", cursor)
+        cursor = rows.cursor
+        assert cursor.batch == batch
+        for table in rows.tables.values():
+            found += zip(table.column("batch").to_pylist(), table.column("position").to_pylist(), strict=True)
+    files = list((tmp_path / "a" / "out").rglob("part-*"))
+    plain = Bare(tmp_path / "b", SCRIPT, 2)
+    for batch in range(10):
+        take(plain, (1, batch, 10 * batch), (2, batch, 10 * batch))
+    whole = delivered(tmp_path / "b" / "out")
+    assert len(files) < len(list((tmp_path / "b" / "out").rglob("part-*"))) - 6
+    assert sorted(found) == sorted((batch, position) for _, batch, position in whole.places)
+
+
+def test_dead_letters_are_compacted_and_bounded_and_still_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "COMPACT_EVERY", 4)
+    kept = Kept(tmp_path)
+    take(kept.host, (1, 1, 1000))
+    for _ in range(8):
+        take(kept.host, (1, 1, 1))  # late
+    place = tmp_path / "ck" / "eddyline" / "dead_letter" / "t"
+    assert len(list(place.glob("part-*"))) == 5  # of batches 1 to 4, and one of each of 5 to 8
+    late = dead_letters(tmp_path / "ck" / "eddyline", "t")
+    assert late is not None and late.column("batch").to_pylist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    kept.host.settings = kept.host.delivery.settings = replace(kept.host.settings, dead_letter_limit=0)
+    for _ in range(4):
+        take(kept.host, (1, 1, 1))
+    late = dead_letters(tmp_path / "ck" / "eddyline", "t")
+    assert late is not None and late.column("batch").to_pylist() == [12]
+
+
+@pytest.mark.parametrize("after", ["0", "-1", "x", ""])
+def test_a_sink_says_after_how_many_batches_it_is_compacted(tmp_path: Path, after: str) -> None:
+    mirror = Kept(tmp_path).host.mirror
+    with pytest.raises(CatalogError, match="cannot be compacted after"):
+        mirror.execute(f"CREATE SINK more USING parquet OPTIONS (path '{tmp_path}/more', compact '{after}')")

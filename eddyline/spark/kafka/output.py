@@ -32,9 +32,11 @@ _GRACE = 5.0  # seconds for the client to report what it gave up
 class KafkaOutput:
     """Sends rows to a topic. It connects on first use, so that it can be pickled before; it is for one thread."""
 
-    def __init__(self, options: Mapping[str, str], key: str | None = "query") -> None:
+    def __init__(self, options: Mapping[str, str], key: str | None = "query", *, epoch: str = "") -> None:
+        """`epoch` is the run that sends: of the rows of one micro-batch, those of the last epoch count."""
         self.options = output_options(options)
         self.key = key
+        self.headers = _HEADERS | ({"eddyline.epoch": epoch} if epoch else {})
         self._producer: Producer | None = None
         self._failed: str | None = None
         self._heard: list[str] = []
@@ -98,7 +100,7 @@ class KafkaOutput:
         deadline = 0.0
         while self._failed is None:
             try:
-                producer.produce(self.options.topic, value, key, headers=_HEADERS)
+                producer.produce(self.options.topic, value, key, headers=self.headers)
                 return
             except BufferError:
                 deadline = deadline or time.monotonic() + self.options.timeout

@@ -1,0 +1,144 @@
+"""Reading a file sink: the rows of complete micro-batches, each once, while the pipeline writes, replays and compacts.
+
+The mark of the folder says up to which micro-batch all rows of all families are in place; what is beyond is not read.
+A cursor says how far a reader has come. A sink that was rewound behind a cursor says so: rows that were read are void.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eddyline.delivery.compaction import read_log
+from eddyline.delivery.marks import Mark, PartFile, folders_of, last_batch, parts_of, read_mark
+from eddyline.errors import DataError, StateError
+
+TRIES = 100  # listings of a folder whose files are removed while they are read
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a reader of a sink has come. `str` gives a text to keep, which `read_sink` takes as well."""
+
+    batch: int = -1  # the last micro-batch that was read
+    rewound: int = 0  # how often the sink had been rewound by then
+
+    def __str__(self) -> str:
+        return f"{self.batch}.{self.rewound}"
+
+
+@dataclass(frozen=True)
+class SinkRows:
+    """The rows of some micro-batches, by family or query as the folders of the sink are named."""
+
+    tables: dict[str, pa.Table]  # the one of a sink without folders is ""
+    cursor: Cursor  # to go on from
+
+    def table(self, name: str = "") -> pa.Table | None:
+        return self.tables.get(name)
+
+
+def read_sink(
+    path: str | Path, after: Cursor | str | int | None = None, *, most_batches: int | None = None
+) -> SinkRows:
+    """The rows of a file sink from complete micro-batches after a cursor, or after a micro-batch by its number.
+
+    With `most_batches`, of no more than so many micro-batches.
+    """
+    place = Path(path)
+    for _ in range(TRIES):
+        mark = require_mark(place)
+        start = _start(place, mark, after)
+        upto = max(mark.complete, start.batch)
+        if most_batches is not None:
+            upto = min(upto, start.batch + most_batches)
+        tables = {}
+        for folder in folders_of(place) if upto > start.batch else ():
+            rows = read_folder(place, folder, start.batch, upto)
+            if rows is not None and rows.num_rows:
+                tables["" if folder == place else folder.name] = rows
+        if require_mark(place).rewinds == mark.rewinds:
+            return SinkRows(tables, Cursor(upto, len(mark.rewinds)))
+    raise StateError(f"{str(place)!r} is rewound all the time.", hint="Try again later.")
+
+
+def require_mark(place: Path) -> Mark:
+    """The mark of a sink's folder; raises if there is none that says what is complete."""
+    mark = read_mark(place)
+    if mark is None:
+        raise StateError(
+            f"{str(place)!r} is not the folder of a sink.", hint="Give the path of a parquet or JSON sink."
+        )
+    if not mark.epochs and mark.complete < 0 and last_batch(place) is not None:
+        raise StateError(
+            f"{str(place)!r} does not say which micro-batches are complete: an older version has written it.",
+            hint="Start its pipeline once with this version.",
+        )
+    return mark
+
+
+def _start(place: Path, mark: Mark, after: Cursor | str | int | None) -> Cursor:
+    rewound = len(mark.rewinds)
+    if after is None:
+        return Cursor(-1, rewound)
+    if isinstance(after, int):
+        return Cursor(after, rewound)
+    cursor = after if isinstance(after, Cursor) else _parsed(after)
+    left = min(mark.rewinds[cursor.rewound :], default=cursor.batch)
+    if left < cursor.batch:
+        raise StateError(
+            f"The sink in {str(place)!r} went back to micro-batch {left}, after rows up to {cursor.batch} were read.",
+            hint=f"Drop what was read of micro-batches after {left}, and go on with after={left}.",
+        )
+    return cursor
+
+
+def _parsed(text: str) -> Cursor:
+    batch, _, rewound = text.partition(".")
+    try:
+        return Cursor(int(batch), int(rewound))
+    except ValueError:
+        raise DataError(f"{text!r} is no cursor of a sink.", hint="Give what str(rows.cursor) gave.") from None
+
+
+def read_folder(place: Path, folder: Path, after: int, upto: int) -> pa.Table | None:
+    """The rows of one folder below a sink's, of micro-batches after one and up to another, in their order."""
+    for _ in range(TRIES):
+        before = read_log(place)
+        # A file has rows of no later micro-batch than its name says; a compacted one has also those of earlier ones.
+        parts = [p for p in parts_of(folder) if p.batch > after]
+        try:
+            tables = [t for p in parts if (t := _rows(p, after, upto)).num_rows]
+        except FileNotFoundError:
+            continue  # it was compacted or rewound since it was listed
+        if not tables:
+            return None
+        whole = pa.concat_tables(tables, promote_options="permissive")
+        unsettled = before.state == "merging" or read_log(place) != before
+        return _without_repeats(whole) if unsettled else whole
+    raise StateError(f"The files in {str(folder)!r} are removed while they are read.", hint="Who removes them?")
+
+
+def _rows(part: PartFile, after: int, upto: int) -> pa.Table:
+    if part.format == "json":
+        with part.path.open(encoding="utf-8") as lines:
+            said: Sequence[Any] = [json.loads(line) for line in lines]
+        return pa.Table.from_pylist([row for row in said if after < row["batch"] <= upto])
+    with pq.ParquetFile(part.path) as file:
+        whole = file.read().replace_schema_metadata(None)
+    batch = whole.column("batch")
+    return whole.filter(pc.and_(pc.greater(batch, after), pc.less_equal(batch, upto)))
+
+
+def _without_repeats(rows: pa.Table) -> pa.Table:
+    """Each (batch, position) once."""
+    numbered = rows.select(["batch", "position"]).append_column("row", pa.array(range(rows.num_rows)))
+    first = numbered.group_by(["batch", "position"]).aggregate([("row", "min")]).column("row_min")
+    return rows.take(first.take(pc.sort_indices(first)))
