@@ -23,12 +23,13 @@ def _printing(limit: int = 0) -> Iterator[Printer]:
     """Where results go; an error is shown and ends the command with code 1."""
     from eddyline.errors import Error
     from eddyline.shell.printing import Printer
+    from eddyline.spark.disk import unforeseen
 
     printer = Printer.plain(limit)
     try:
         yield printer
-    except Error as e:
-        printer.error(e)
+    except (Error, OSError) as e:
+        printer.error(unforeseen(e) if isinstance(e, OSError) else e)
         raise typer.Exit(1) from None
 
 

@@ -24,6 +24,7 @@ from eddyline.commands.display import Display, Lines, Live, summary
 from eddyline.errors import Error
 from eddyline.shell.printing import WIDE, Printer
 from eddyline.spark.checkpoint import Alone, folder_of
+from eddyline.spark.disk import require_space, unforeseen
 
 if TYPE_CHECKING:
     from eddyline.spark.pipeline import Pipeline
@@ -63,9 +64,10 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
     try:
         check(options.script, folder_of(options.checkpoint))
         with Alone(folder_of(options.checkpoint)), display:
+            require_space(folder_of(options.checkpoint))
             _run(options, display, asked, prepare)
-    except Error as e:
-        _tell(e, options)
+    except (Error, OSError) as e:
+        _tell(unforeseen(e) if isinstance(e, OSError) else e, options)
         return 1
     if options.shows == "progress":
         word = "Done" if options.runs == "once" else "Stopped"

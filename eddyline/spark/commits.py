@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from eddyline.errors import StateError
 from eddyline.spark import blocks
+from eddyline.spark.disk import writing
 from eddyline.state.delta import Ints
 
 FORMAT = 1
@@ -239,8 +240,10 @@ class CommitLog:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One writer at a time, over all processes."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as f:
+        with writing(self._what()):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("w")
+        with lock as f:
             fcntl.flock(f, fcntl.LOCK_EX)
             yield
 
@@ -303,12 +306,16 @@ class CommitLog:
         beside = self.path / f".{uuid4().hex}"
         bodies = [_encode(a) for a in actions]
         header: dict[str, Any] = {"format": FORMAT, "number": number, "digest": blocks.digest(*bodies)}
-        with beside.open("wb") as f:
-            size = f.write(blocks.join([json.dumps(header).encode(), *bodies]))
-            f.flush()
-            os.fsync(f.fileno())
-        try:
-            os.link(beside, file)  # fails if it exists
-        finally:
-            beside.unlink()
+        with writing(self._what()):
+            try:
+                with beside.open("wb") as f:
+                    size = f.write(blocks.join([json.dumps(header).encode(), *bodies]))
+                    f.flush()
+                    os.fsync(f.fileno())
+                os.link(beside, file)  # fails if it exists
+            finally:
+                beside.unlink(missing_ok=True)
         return size
+
+    def _what(self) -> str:
+        return f"The catalog {str(self.path)!r}"

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from eddyline.spark.disk import writing
+
 FORMAT = 1
 KEPT = 10  # counts of so many past micro-batches stay
 
@@ -93,8 +95,9 @@ def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], st
     file = _file(own, batch)
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}")
-    beside.write_text(json.dumps({"format": FORMAT} | new))
-    os.replace(beside, file)
+    with writing(f"The file {str(file)!r}"):
+        beside.write_text(json.dumps({"format": FORMAT} | new))
+        os.replace(beside, file)
     _file(own, batch - KEPT).unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@ It has the catalog, the table of queries and the rows of tables that have no sou
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -129,7 +130,10 @@ class Logged(Connection):
             return
         since = sum(self.log.size(n) for n in range(base + 1, self.version + 1) if self.log.has(n))
         if self.version - base >= MOST_COMMITS or since >= self._summary_bytes:
-            self._summary_bytes = self.log.write_snapshot(self.version, list(self._everything()))
+            try:
+                self._summary_bytes = self.log.write_snapshot(self.version, list(self._everything()))
+            except StateError as e:  # the commit stands; the next one tries again
+                logging.getLogger("eddyline").warning("No snapshot of the catalog was written: %s", e)
 
     def _everything(self) -> Iterator[Action]:
         """What brings an empty catalog to where this one is."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eddyline.errors import StateError
+from eddyline.spark.disk import writing
 
 if TYPE_CHECKING:
     from eddyline.spark.commits import CommitLog
@@ -97,13 +98,18 @@ def _listed(names: Sequence[str]) -> str:
 
 def write_whole(file: Path, text: str) -> None:
     """Writes a file that is there whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}")
-    with beside.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(beside, file)
+    with writing(f"The file {str(file)!r}"):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("w") as f:
+                f.write(text)
+                f.flush()
+                os.fsync(f.fileno())
+            os.replace(beside, file)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
 
 
 @dataclass(frozen=True)

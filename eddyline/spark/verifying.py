@@ -18,8 +18,8 @@ from eddyline.delivery.marks import folders_of, last_batch, parts_of, read_mark
 from eddyline.errors import Error
 from eddyline.spark.checkpoint import fixed
 from eddyline.spark.commits import CommitLog
-from eddyline.spark.control import offset_in
 from eddyline.spark.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.offsets import offset_in
 from eddyline.spark.rewinding import file_sinks
 
 _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
