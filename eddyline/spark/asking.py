@@ -72,11 +72,24 @@ def show(mirror: Mirror, what: str) -> pa.Table:
     elif what == "TABLES":
         rows = [table_rows(mirror, counts, t.name) for t in mirror.catalog.tables]
         found = _with(found, "rows", pa.array(rows, pa.int64()))
+    elif what == "QUERIES":
+        found = _with(found, "error", _quarantined(mirror, found))
     elif what == "FUNCTIONS":
         for column in ("errors", "last_error"):  # functions are called by other processes
             if column in found.column_names:
                 found = _with(found, column, pa.nulls(found.num_rows, found.schema.field(column).type))
     return found
+
+
+def _quarantined(mirror: Mirror, listed: pa.Table) -> pa.Array:
+    """For each query of a list, the error that put it into quarantine; NULL for those that are not."""
+    names, errors = [], []
+    for number, out in mirror.quarantined.items():
+        rows = mirror.registry.number(number).queries.rows()
+        names += rows.name_of(np.array(list(out), np.int64)).to_pylist()
+        errors += out.values()
+    where = pc.index_in(listed.column("query"), value_set=pa.array(names, pa.string()))
+    return pa.array(errors, pa.string()).take(where.combine_chunks())
 
 
 def table_rows(mirror: Mirror, counts: Counts | None, table: str) -> int | None:

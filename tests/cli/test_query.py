@@ -143,9 +143,9 @@ def test_queries_are_dropped_all_or_none(checkpoint: Path) -> None:
 def test_a_list_is_cut_at_its_limit_and_counts_all(checkpoint: Path) -> None:
     answer = Answer(checkpoint, "query", "list", "--limit", "2")
     assert answer.lines == [
-        ["query", "family"],
-        ["u0", "above"],
-        ["u1", "above"],
+        ["query", "family", "error"],
+        ["u0", "above", "NULL"],
+        ["u1", "above", "NULL"],
         ["…", "4", "more", "rows"],
         ["6", "queries"],
     ]
@@ -158,6 +158,7 @@ def test_a_query_in_quarantine_is_listed_with_its_reason_and_can_be_resumed(chec
     mirror.quarantine(family.number, [query], "integer overflow")
     listed = Answer(checkpoint, "query", "quarantined")
     assert listed.lines[1:] == [["u2", "above", "integer", "overflow"], ["1", "query"]]
+    assert ["u2", "above", "integer", "overflow"] in Answer(checkpoint, "query", "list").lines
     assert Answer(checkpoint, "query", "resume", "u3").code == 1
     resumed = Answer(checkpoint, "query", "resume", "u2")
     assert resumed.code == 0 and resumed.lines[0][:5] == ["1", "query", "will", "begin", "anew,"]
