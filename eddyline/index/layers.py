@@ -28,6 +28,14 @@ def _multiplicity(kind: int, left: int, right: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _sort(ends: Ints) -> None:
+    for j in range(1, len(ends)):
+        if ends[j] < ends[j - 1]:
+            ends.sort()
+            return
+
+
+@njit(cache=True, nogil=True)
 def reconcile(
     kind: int, now: int, counts: Ints, event_at: Ints, times: Ints, changes: Ints, out_at: Ints, out_ends: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
@@ -36,7 +44,11 @@ def reconcile(
     Slot i has counts[i] = (left, right), its events at event_at[i]:event_at[i+1] in time order (the coming ones too),
     and the ends of its rows that are out at out_at[i]:out_at[i+1]. `counts` is updated in place.
     Returns the changes (slot, sign, ts, exp), the rows out afterwards (slot, end), and when to wake each slot.
-    O(events + rows out) per slot, times the multiplicity where rows must be taken back.
+
+    Rows sent earlier are a queue in the order of their ends: they expire at its front and are retracted at its back.
+    Rows of this call are a stack: the latest is the first to go, before any row sent earlier, and none has an end yet.
+    Rows out are returned in the order of their ends, and sorted here if they are not. Per slot O(events + rows out +
+    rows that come and go), plus that sort.
     """
     n = len(counts)
     room = len(out_ends) + 1
@@ -45,98 +57,84 @@ def reconcile(
     sent = np.empty((4, 2 * room), np.int64)
     out = np.empty((2, room), np.int64)
     wake = np.full(n, _MAX, np.int64)
+    queue = out_ends.copy()
     start = np.empty(room, np.int64)
     end = np.empty(room, np.int64)
-    known = np.empty(room, np.bool_)
     s = o = 0
     for i in range(n):
-        k = 0  # rows out at the instant reached
-        for j in range(out_at[i], out_at[i + 1]):
-            start[k], end[k], known[k] = 0, out_ends[j], True
-            k += 1
+        front, back = out_at[i], out_at[i + 1]
+        _sort(queue[front:back])
+        new = 0  # rows of this call
         left, right = counts[i, 0], counts[i, 1]
         e = event_at[i]
         # up to now: what happens is sent
         while True:
             t = times[e] if e < event_at[i + 1] else _MAX
-            for j in range(k):
-                if end[j] < _MAX and end[j] + 1 < t:
-                    t = end[j] + 1
+            if front < back and queue[front] < _MAX:
+                t = min(t, queue[front] + 1)
             if t > now or t == _MAX:
                 break
             while e < event_at[i + 1] and times[e] <= t:
                 left += changes[e, 0]
                 right += changes[e, 1]
                 e += 1
-            kept = 0
-            for j in range(k):
-                if end[j] >= t:
-                    start[kept], end[kept], known[kept] = start[j], end[j], known[j]
-                    kept += 1
-            k = kept
+            while front < back and queue[front] < t:
+                front += 1
             m = _multiplicity(kind, left, right)
-            while k < m:
-                start[k], end[k], known[k] = t, _MAX, False
-                k += 1
-            while k > m:
-                longest = k - 1
-                for j in range(k - 2, -1, -1):
-                    if end[j] > end[longest] or (end[j] == end[longest] and known[longest] and not known[j]):
-                        longest = j
-                if known[longest]:
-                    sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, -1, t, end[longest]
+            while back - front + new < m:
+                start[new] = t
+                new += 1
+            while back - front + new > m:
+                if new > 0:
+                    new -= 1
+                    if start[new] < t:
+                        sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, 1, start[new], t - 1
+                        s += 1
+                else:
+                    back -= 1
+                    sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, -1, t, queue[back]
                     s += 1
-                elif start[longest] < t:
-                    sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, 1, start[longest], t - 1
-                    s += 1
-                k -= 1
-                start[longest], end[longest], known[longest] = start[k], end[k], known[k]
         counts[i, 0], counts[i, 1] = left, right
         # beyond now: new rows get their predicted end, the first disagreement is the time to wake
-        alive = k  # rows out in the future walked so far, of which the open ones have no end yet
+        first_out = front
+        open_rows = new  # the new rows below this position have no end yet
+        end[:new] = _MAX
         owed = 0  # rows that will have to be sent later
-        done = np.zeros(k, np.bool_)
-        while alive > 0 or e < event_at[i + 1]:
+        while open_rows > 0 or wake[i] == _MAX:
             t = times[e] if e < event_at[i + 1] else _MAX
-            for j in range(k):
-                if not done[j] and end[j] < _MAX and end[j] + 1 < t:
-                    t = end[j] + 1
+            if front < back and queue[front] < _MAX:
+                t = min(t, queue[front] + 1)
             if t == _MAX:
                 break
             while e < event_at[i + 1] and times[e] <= t:
                 left += changes[e, 0]
                 right += changes[e, 1]
                 e += 1
-            for j in range(k):
-                if not done[j] and end[j] < t:
-                    done[j] = True
-                    alive -= 1
+            while front < back and queue[front] < t:
+                front += 1
+            alive = back - front + open_rows
             m = _multiplicity(kind, left, right)
             if m > alive + owed:
                 wake[i] = min(wake[i], t)
                 owed = m - alive
             elif m < alive + owed:
-                spare = alive + owed - m
-                less = min(owed, spare)
-                owed -= less
-                spare -= less
-                for j in range(k - 1, -1, -1):
-                    if spare > 0 and not done[j] and not known[j] and end[j] == _MAX:
-                        end[j] = t - 1
-                        done[j] = True
-                        alive -= 1
-                        spare -= 1
-                if spare > 0:
+                owed = max(m - alive, 0)
+                while open_rows > 0 and back - front + open_rows > m:
+                    open_rows -= 1
+                    end[open_rows] = t - 1
+                if back - front + open_rows > m:  # rows sent earlier are too many; no new one is left to end
                     wake[i] = min(wake[i], t)
-                for j in range(k):
-                    if spare > 0 and not done[j]:
-                        done[j] = True
-                        alive -= 1
-                        spare -= 1
-        for j in range(k):
-            if not known[j]:
-                sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, 1, start[j], end[j]
-                s += 1
-            out[0, o], out[1, o] = i, end[j]
+        for j in range(new):
+            sent[0, s], sent[1, s], sent[2, s], sent[3, s] = i, 1, start[j], end[j]
+            s += 1
+        front = first_out
+        while front < back or new > 0:  # new rows on top of the stack end first
+            out[0, o] = i
+            if new == 0 or (front < back and queue[front] <= end[new - 1]):
+                out[1, o] = queue[front]
+                front += 1
+            else:
+                new -= 1
+                out[1, o] = end[new]
             o += 1
     return sent[:, :s], out[:, :o], wake, counts

@@ -1,7 +1,10 @@
 """`reconcile` by what it means: what was out plus what is sent is the multiplicity at every instant up to the clock."""
 
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from eddyline.index.layers import DISTINCT, INTERSECT, NEGATION, reconcile
 from eddyline.state.delta import MAX, MIN
+from tests.nightly import TIMES
 
 MEANING: dict[int, Callable[[int, int], int]] = {
     DISTINCT: lambda left, right: int(left > 0),
@@ -18,6 +22,8 @@ MEANING: dict[int, Callable[[int, int], int]] = {
 }
 LAST = 40  # beyond any end of a row that has one
 Change = tuple[int, int, int, int]  # side, sign, ts, exp
+Change3 = tuple[int, int, int]  # time, left, right
+Outcome = tuple[list[Change3], list[tuple[int, int, bool]], list[tuple[int, int, bool]]]  # sent, rows out: old, new
 
 
 @dataclass
@@ -78,6 +84,81 @@ def check(kind: int, now: int, s: Slot) -> None:
     assert min(differ, default=MAX) == s.wake, f"wake at {s.wake}: {s}"
     for sign, ts, exp in s.sent:
         assert ts <= exp and sign in (-1, 1)
+
+
+def by_scanning(kind: int, now: int, left: int, right: int, events: list[Change3], out: list[int]) -> Outcome:
+    """The rows of one slot brought up to `now`, looking at all of them at every instant."""
+    rows = [(0, end, True) for end in out]  # begin, end, whether it was sent before
+    sent, events = [], sorted(events)
+
+    def due() -> int:
+        return min([t for t, _, _ in events] + [end + 1 for _, end, _ in rows if end < MAX], default=MAX)
+
+    while (t := due()) <= now:
+        left, right = (x + sum(e[i] for e in events if e[0] <= t) for i, x in ((1, left), (2, right)))
+        events = [e for e in events if e[0] > t]
+        rows = [r for r in rows if r[1] >= t]
+        m = MEANING[kind](left, right)
+        rows += [(t, MAX, False)] * (m - len(rows))
+        while len(rows) > max(m, 0):
+            # the one that would stay longest goes; of those without end, the latest that nobody has seen
+            begin, end, known = gone = max(rows, key=lambda r: (r[1], not r[2], r[0]))
+            rows.remove(gone)
+            sent += [(-1, t, end)] if known else [(1, begin, t - 1)] if begin < t else []
+    return sent, [r for r in rows if r[2]], [r for r in rows if not r[2]]
+
+
+@pytest.mark.parametrize("kind", [DISTINCT, NEGATION, INTERSECT])
+def test_what_is_sent_up_to_the_clock_is_what_scanning_all_rows_at_every_instant_finds(kind: int) -> None:
+    rnd = Random(f"scanning {kind}")
+    for _ in range(400 * TIMES):
+        now = rnd.randint(0, 30)
+        n = rnd.randint(0, 1 if kind == DISTINCT else 6)
+        s = Slot(out=[rnd.choice([MAX, rnd.randint(0, 40)]) for _ in range(n)])
+        for _ in range(rnd.randint(0, 25)):
+            begin = rnd.randint(0, 35)
+            s.take([(rnd.randint(0, 1), 1, begin, rnd.choice([MAX, begin + rnd.randint(0, 10)]))])
+        left, right = {DISTINCT: (n, 0), NEGATION: (n + 3, 3), INTERSECT: (n, n + 2)}[kind]
+        expected, old, new = by_scanning(kind, now, left, right, s.coming, s.out)
+        bring_up(kind, now, [s], np.array([[left, right]]))
+        assert s.sent[: len(expected)] == expected, s
+        assert [begin for _, begin, _ in s.sent[len(expected) :]] == [begin for begin, _, _ in new], s
+        left_out = Counter(s.out) - Counter(end for _, _, end in s.sent[len(expected) :])
+        assert left_out == Counter(end for _, end, _ in old), s
+        assert s.out == sorted(s.out)
+
+
+def lines_executed(call: Callable[[], object]) -> int:
+    """A count of operations that is the same every time."""
+    lines = 0
+
+    def trace(frame: object, event: str, arg: object) -> Callable[..., object]:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+@pytest.mark.parametrize("ends", ["none", "all different"])
+def test_one_value_costs_in_proportion_to_its_rows(ends: str) -> None:
+    def work(n: int) -> int:
+        """Rows of a value come one after the other, then as many on the other side retract them."""
+        times = np.arange(2 * n)
+        changes = np.zeros((2 * n, 2), np.int64)
+        changes[:n, 0] = changes[n:, 1] = 1
+        out = np.full(n, MAX) if ends == "none" else 10 * n + np.arange(n)
+        at = np.array([0, 2 * n]), np.array([0, n])
+        counts = np.array([[n, 0]])
+        return lines_executed(lambda: reconcile.py_func(NEGATION, 2 * n, counts, at[0], times, changes, at[1], out))
+
+    small, large = work(100), work(800)
+    assert large < 8.5 * small, f"{small} lines for 100 rows, {large} for 800"
 
 
 @st.composite

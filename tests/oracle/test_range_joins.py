@@ -15,14 +15,15 @@ NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 SCENARIOS = 300 if NIGHTLY else 8
 
 
-def play(kind: str, strategy: str, seed: int) -> None:
+def play(kind: str, strategy: str, seed: int) -> int:
     rnd = Random(f"{kind}{seed}")
     s = scenario(rnd, range_queries(rnd, kind), rows=rnd.randint(4, 24))
     if kind == "limits" and rnd.random() < 0.9:
         s.events = [(*e[:2], row_near_limits(rnd, e[2])) if e[0] == "row" else e for e in s.events]
     s.options = f"strategy = '{strategy}'"
+    s.emit_all = Random(f"emit {kind}{seed}").random() < 0.2
     try:
-        check(rnd, s, cuts=1)
+        return check(rnd, s, cuts=1)
     except BaseException as e:
         e.add_note(f"kind {kind!r}, strategy {strategy!r}, seed {seed}\n{s}")
         raise
