@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.delivery.names import file_name
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.local import statements
@@ -56,10 +57,10 @@ def save(db: Connection, path: Any) -> None:
 def _write(db: Connection, path: Path) -> None:
     for name, history in db.histories.items():
         rows = history.all()
-        _write_table(path / "streams" / f"{name}.history.arrow", _numbered(rows))
-        _write_table(path / "streams" / f"{name}.late.arrow", db.late(name))
+        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", _numbered(rows))
+        _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.tables.items():
-        _write_table(path / "tables" / f"{name}.arrow", table.to_arrow())
+        _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
     for family in db.registry:
         folder = path / "families" / str(family.number)
         _write_table(folder / "queries.arrow", family.queries.save())
@@ -160,15 +161,15 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
         key = s["name"].lower()
         for counter in ("high", "floor", "arrived", "late"):
             setattr(db.clocks[key], counter, s[counter])
-        rows = _read_table(path / "streams" / f"{key}.history.arrow")
+        rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
         db.histories[key].add(_unnumbered(rows, len(db.histories[key].types)))
-        late = _read_table(path / "streams" / f"{key}.late.arrow")
+        late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
         if late.num_rows:
             db.dead[key].append([c.combine_chunks() for c in late.columns])
     for sql in manifest["tables"]:
         statements.run_script(db, parse(sql), sql)
     for name, table in db.tables.items():
-        table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{name}.arrow").columns]
+        table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{file_name(name)}.arrow").columns]
     for f in manifest["functions"]:
         takes = tuple(t.BY_NAME[x] for x in f["takes"])
         body = bodies[f["name"].lower()]

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.delivery.names import folder_name
 from eddyline.delivery.reading import read_folder
 from eddyline.local import showing
 from eddyline.local.changes import times
@@ -53,8 +54,10 @@ def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
 
 def dead_letters(own: Path, relation: str) -> pa.Table | None:
     """What was set apart of a stream or table; None if nothing was."""
-    place = own / "dead_letter"
-    return read_folder(place, place / relation.lower(), -1, sys.maxsize)
+    place, name = own / "dead_letter", relation.lower()
+    names = {folder_name(name)} | ({name} if "/" not in name else set())  # the second is that of earlier versions
+    found = [t for n in sorted(names) if (t := read_folder(place, place / n, -1, sys.maxsize)) is not None]
+    return pa.concat_tables(found, promote_options="permissive") if found else None
 
 
 def show(mirror: Mirror, what: str) -> pa.Table:

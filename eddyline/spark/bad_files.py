@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from eddyline import types as t
+from eddyline.delivery.names import folder_name
 from eddyline.spark.outputs import in_utc, unique
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Stream, Table
@@ -145,6 +146,6 @@ def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[File], ba
     table = pa.table(
         [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])
     )
-    folder = settings.own / "dead_letter" / relation.name.lower()
+    folder = settings.own / "dead_letter" / folder_name(relation.name.lower())
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / f"part-{batch:09}-files.parquet")

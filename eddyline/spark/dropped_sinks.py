@@ -14,10 +14,11 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from eddyline.delivery.names import folder_name
 from eddyline.errors import Error, StateError
 from eddyline.spark.failures import told
 from eddyline.spark.outputs import Staged, remove_files
-from eddyline.spark.places import FILES, folder_name, place_of
+from eddyline.spark.places import FILES, place_of
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink

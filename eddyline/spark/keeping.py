@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,7 @@ from eddyline.spark.settings import Settings
 FORMAT = 1
 SMALLEST_LOG = 8 * 2**20  # bytes: below it no snapshot is worth its while
 LONGEST_LOG = 64  # steps
+_SEGMENT = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass
@@ -63,7 +65,10 @@ def decode_head(saved: bytes | None) -> Head:
             f"The state has format {found.get('format')}, this version reads {FORMAT}.",
             hint="Use the version of Eddyline that wrote it.",
         )
-    return Head(**found)
+    head = Head(**found)
+    if not all(map(_SEGMENT.fullmatch, head.segments())):  # a name becomes that of a file
+        raise StateError("The state names a segment that cannot be one.", hint="Restore the whole checkpoint.")
+    return head
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,14 @@ import pyarrow.parquet as pq
 
 from eddyline.delivery.durable import Durability, fsync_all, make_folder
 from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
+from eddyline.delivery.names import folder_name
 from eddyline.errors import StateError
 from eddyline.families.family import Family
 from eddyline.families.queries import QueryRows
 from eddyline.local.changes import as_table
 from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
-from eddyline.spark.places import folder_name, place_of
+from eddyline.spark.places import place_of
 from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink, Stream
@@ -99,7 +100,7 @@ class Stager:
             position,
         ]
         rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
-        self._write(None, self.settings.own / "dead_letter", found.relation.name.lower(), rows)
+        self._write(None, self.settings.own / "dead_letter", folder_name(found.relation.name.lower()), rows)
 
     def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
         """None: the sink takes the whole family; a name: it takes that query of the family."""

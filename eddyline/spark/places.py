@@ -14,18 +14,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 from eddyline.delivery.durable import fsync_folder, make_folder
 from eddyline.delivery.marks import FORMAT, KEPT_EPOCHS, Epoch, Mark, last_batch, read_mark, write_mark
+from eddyline.delivery.names import folder_name
 from eddyline.errors import CatalogError, StateError
-from eddyline.spark.blocks import digest
 from eddyline.spark.epochs import committed, foreign_from, planned, run_starts
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink
 
 FILES = ("parquet", "json")  # sinks that are folders of files, with a path of their own
-_LONGEST = 200  # bytes of a folder's name; file systems take 255
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 
 
@@ -53,15 +51,6 @@ def place_of(sink: Sink, settings: Settings) -> Path:
     """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
     is_file = sink.external.format.lower() in FILES
     return sink_path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
-
-
-def folder_name(name: str) -> str:
-    """A name as that of one folder that readers of data do not pass over: nothing in it leads elsewhere."""
-    plain = re.sub(r"[\x00-\x1f/\\:%]", lambda m: quote(m[0], safe=""), name)
-    plain = f"%{ord(plain[0]):02X}{plain[1:]}" if plain[:1] in (".", "_") else plain
-    if len(plain.encode()) > _LONGEST:
-        return f"{plain.encode()[: _LONGEST - 40].decode(errors='ignore')}%{digest(name.encode())}"
-    return plain
 
 
 def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:

@@ -351,3 +351,15 @@ def test_value_changed_in_place_is_noticed(saved: Path, tmp_path: Path) -> None:
     assert content.count(b"one") == 1
     file.write_bytes(content.replace(b"one", b"two"))
     refused(path)
+
+
+def test_files_of_a_saved_connection_stay_in_its_folder_whatever_its_streams_are_called(tmp_path: Path) -> None:
+    db = eddyline.connect()
+    db.execute("CREATE STREAM `../../escape` (k INT, ts TIMESTAMP) WATERMARK ts; CREATE TABLE `a/../../b` (k INT)")
+    db.execute("CREATE CONTINUOUS QUERY q AS SELECT k FROM `../../escape`")
+    db.push("../../escape", [{"k": 1, "ts": "2026-01-01"}])
+    db.save(tmp_path / "here" / "saved")
+    assert [f.name for f in tmp_path.iterdir()] == ["here"]
+    assert [f.name for f in (tmp_path / "here").iterdir()] == ["saved"]
+    again = eddyline.connect(tmp_path / "here" / "saved")
+    assert again.snapshot("q")["k"].to_pylist() == [1]
