@@ -84,6 +84,10 @@ def run(
         int | None,
         typer.Option(min=0, metavar="MB", help="Size of the rows set apart of a stream; the oldest go first. [none]"),
     ] = None,
+    allow_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An option of sources or sinks that may load code; may be repeated."),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve figures to Prometheus; 0 takes a free port.")
     ] = None,
@@ -111,6 +115,7 @@ def run(
         "stop" if on_bad_rows == "stop" else "set apart",
         on_error,
         "approve" if allow_functions else "refuse",
+        tuple(allow_option or ()),
         None if metrics_port is None else (metrics_host, metrics_port),
         {key: value for key, _, value in (c.partition("=") for c in conf or [])},
         "nothing" if quiet else "progress",

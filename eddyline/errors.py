@@ -5,10 +5,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 _SHOWN = 100  # characters of a line on each side of a place
+_STRING = r"'(?:[^'\\]|\\.|'')*(?:'|\Z)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|\Z)"  # also one that is not closed
+_OPTIONS = re.compile(rf"\bOPTIONS\s*\((?:[^()'\"]|{_STRING})*", re.IGNORECASE)
+_OPTION = re.compile(rf"(?P<name>{_STRING}|[\w.`-]+)(?P<between>\s*=?\s*)(?P<value>{_STRING})")
+_SECRET = re.compile(
+    r"passw|secret|token|credential|jaas|keytab|key\.pem|keystore\.key|(?:access|account|api|private|shared|sas)[._-]?key",
+    re.IGNORECASE,
+)
+
+
+def is_secret(option: str) -> bool:
+    """Whether the name of an option is that of a secret."""
+    return _SECRET.search(option) is not None
+
+
+def redacted(sql: str) -> str:
+    """A statement as it may be shown: stars in place of secrets in its OPTIONS. Its length stays the same."""
+    return _OPTIONS.sub(lambda options: _OPTION.sub(_without_secret, options[0]), sql)
+
+
+def _without_secret(option: re.Match[str]) -> str:
+    value = option["value"]
+    if not is_secret(option["name"]) or re.fullmatch(r".\$\{(?:env|file):[^}]*\}.", value):
+        return option[0]
+    closed = len(value) > 1 and value[-1] == value[0]
+    inside = value[1:-1] if closed else value[1:]
+    stars = re.sub(r"[^\n]", "*", inside)
+    return f"{option['name']}{option['between']}{value[0]}{stars}{value[0] if closed else ''}"
 
 
 class Error(Exception):
@@ -45,7 +73,7 @@ class Error(Exception):
         lines = [self.message]
         if self.sql is not None and self.place is not None:
             line, column = self.place
-            text = self.sql.split("\n")[line - 1]
+            text = redacted(self.sql).split("\n")[line - 1]
             left = max(0, column - 1 - _SHOWN)  # of a long line only what is around the place
             width = max(1, min(self.span[1] - self.span[0], len(text) - column + 1, _SHOWN)) if self.span else 1
             around = ("…" if left else "") + text[left : column - 1 + width + _SHOWN]

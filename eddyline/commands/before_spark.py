@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from eddyline.errors import CatalogError
 from eddyline.spark.checkpoint import check_catalog, fixed, mirror_of, script_text
 from eddyline.spark.commits import CommitLog
+from eddyline.spark.externals import Rules
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.overlaps import require_apart
 from eddyline.spark.places import FILES, local_path, require_usable_path, scheme_of
 from eddyline.spark.settings import has_begun, pipeline_file
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
@@ -23,19 +26,25 @@ FILE_SOURCES = ("json", "csv", "xml", "parquet", "orc", "avro", "text")  # forma
 _PATTERN = set("*?[{")  # a path with one of these names files that may come later
 
 
-def check(script: Path, folder: Path) -> None:
-    """Raises what is wrong with the checkpoint, and with the script and the paths in it."""
+def check(script: Path, folder: Path, allowed: Sequence[str] = ()) -> None:
+    """Raises what is wrong with the checkpoint, and with the script and the paths in it.
+
+    `allowed` are options of sources and sinks that load code and may be given.
+    """
+    rules = Rules(allowed=allowed)
     begun = fixed(folder)
     text = script_text(script)
     parse(text)
     if begun is not None and has_begun(folder):
-        mirror = mirror_of(folder)
+        mirror = mirror_of(folder, rules)
+        mirror.warn = lambda _: None  # the pipeline says it again
         check_catalog(folder, mirror.log)
         with mirror.rehearsed(text):
             _check_paths(mirror.catalog, folder)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        mirror = Mirror(CommitLog(Path(scratch)))
+        mirror = Mirror(CommitLog(Path(scratch) / "eddyline" / "catalog"), rules)
+        mirror.warn = lambda _: None
         mirror.run_script(text)
     if not len(mirror.catalog.streams):
         raise CatalogError(
@@ -52,6 +61,7 @@ def check(script: Path, folder: Path) -> None:
 
 
 def _check_paths(catalog: Catalog, folder: Path) -> None:
+    require_apart([*catalog.streams, *catalog.tables, *catalog.sinks], folder, os.getcwd())
     for relation in (*catalog.streams, *catalog.tables):
         _check_source(relation)
     for sink in catalog.sinks:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -48,6 +48,7 @@ class Options:
     on_bad_rows: Literal["set apart", "stop"] = "set apart"
     on_error: Literal["quarantine", "null"] = "quarantine"
     unapproved: Literal["refuse", "approve"] = "refuse"  # functions of the checkpoint that the user has not approved
+    allowed: Sequence[str] = ()  # options of sources and sinks that load code
     metrics: tuple[str, int] | None = None  # address and port
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     shows: Literal["progress", "nothing"] = "progress"
@@ -62,7 +63,7 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
     display = _display(options)
     asked = Asked(display)
     try:
-        check(options.script, folder_of(options.checkpoint))
+        check(options.script, folder_of(options.checkpoint), options.allowed)
         with Alone(folder_of(options.checkpoint)), display:
             require_space(folder_of(options.checkpoint))
             _run(options, display, asked, prepare)
@@ -97,6 +98,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 durability=options.durability,
                 dead_letter_limit=options.dead_letter_limit,
                 allow_functions=options.unapproved == "approve",
+                allow_options=options.allowed,
             )
             gone = len(pipe.mirror.dropped_from_script)
             if gone:

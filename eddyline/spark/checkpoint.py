@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark.commits import CommitLog
+from eddyline.spark.externals import Rules
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.offsets import check_logs, last_batch, read_offset
 from eddyline.spark.places import local_path
@@ -117,12 +118,16 @@ def check_catalog(folder: Path, log: CommitLog) -> None:
             log.read(commit)  # says which file is missing
 
 
-def mirror_of(checkpoint: str | Path) -> Mirror:
-    """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not."""
+def mirror_of(checkpoint: str | Path, rules: Rules | None = None) -> Mirror:
+    """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not.
+
+    `rules` say what may be declared; by default, what others than the operator may.
+    """
     folder = folder_of(checkpoint)
     if fixed(folder) is None:
         kind = "is not the checkpoint of a pipeline" if folder.exists() else "does not exist"
         raise StateError(f"{str(folder)!r} {kind}.", hint="`eddyline run` begins one: give the same --checkpoint.")
-    mirror = Mirror(CommitLog(folder / "eddyline" / "catalog"))
+    own = folder / "eddyline"
+    mirror = Mirror(CommitLog(own / "catalog"), rules or Rules("others", own=own))
     mirror.catch_up()
     return mirror

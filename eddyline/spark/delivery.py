@@ -28,10 +28,13 @@ from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.counts import write_counts
 from eddyline.spark.dropped_sinks import delivery_error, keep_undelivered
 from eddyline.spark.epochs import begin_epoch
+from eddyline.spark.externals import owner_of
 from eddyline.spark.failures import is_interruption
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
+from eddyline.spark.overlaps import require_apart
 from eddyline.spark.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
+from eddyline.spark.references import resolved
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings, write_whole
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
@@ -71,6 +74,11 @@ class Delivery:
             if sink.external.format.lower() in FILES and "path" not in sink.external.options:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
+            resolved(sink.external.options, owner_of(sink))  # what it refers to is there
+        things = [*self.mirror.catalog.streams, *self.mirror.catalog.tables, *sinks]
+        for thing in things:
+            self.mirror.rules.check(thing)
+        require_apart(things, Path(self.settings.checkpoint), self.settings.base)
 
     @property
     def epoch(self) -> Epoch:
@@ -204,13 +212,14 @@ class Delivery:
             case "kafka":
                 from eddyline.spark.kafka.output import KafkaOutput
 
-                with KafkaOutput(sink.external.options, epoch=self.epoch.id) as output:
+                options = resolved(sink.external.options, owner_of(sink))
+                with KafkaOutput(options, epoch=self.epoch.id) as output:
                     for f in files:
                         output.send(pq.read_table(f))
             case "foreach_batch":
                 self._consumer(sink)(self.spark.read.parquet(*files), batch)
             case _:
-                options = dict(sink.external.options)
+                options = resolved(sink.external.options, owner_of(sink))
                 if folder and "path" in options:
                     options["path"] = f"{options['path'].rstrip('/')}/{folder}"
                 writer = self.spark.read.parquet(*files).write.format(sink.external.format)

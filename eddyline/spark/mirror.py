@@ -6,10 +6,12 @@ errors as in-process. Rows of tables are held here only for tables without a sou
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +34,10 @@ from eddyline.spark.commits import (
     ScriptRun,
     Undefine,
 )
+from eddyline.spark.epochs import run_starts
+from eddyline.spark.externals import Rules, literal_secrets, owner_of
 from eddyline.spark.logged import Logged
+from eddyline.spark.overlaps import require_apart
 from eddyline.spark.places import require_own_path, require_usable_path
 from eddyline.spark.scripts import by_digest
 from eddyline.spark.settings import has_begun, sources_of
@@ -49,7 +54,9 @@ _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
 class Mirror(Logged):
-    def __init__(self, log: CommitLog) -> None:
+    def __init__(self, log: CommitLog, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()  # for what is declared here
+        self.warn: Callable[[str], None] = logging.getLogger("eddyline").warning
         self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
         self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame of the pipeline
         self._prebound: dict[int, tuple[Catalog, int, Binding]] = {}  # by text: bound against a version of a catalog
@@ -238,7 +245,10 @@ class Mirror(Logged):
                 hint="Declare it in the script of a new checkpoint.",
             )
         if isinstance(thing, Sink):
-            require_own_path(thing, self.catalog.sinks, os.getcwd())
+            require_own_path(thing, self.catalog.sinks, self._base())
+        if not isinstance(thing, View):
+            self._check_external(thing)
+        if isinstance(thing, Sink):
             require_usable_path(thing, self.log.path.parent / "pipeline.json")
             in_code = thing.external.format.lower() == "foreach_batch"
             if in_code and self._begun() and thing.name.lower() not in self.served:
@@ -247,6 +257,27 @@ class Mirror(Logged):
                 )
         super().define(thing)
         self._journal.append(Define(thing.sql))
+
+    def _check_external(self, thing: Stream | Table | Sink) -> None:
+        """Its format, its options and where it reads or writes."""
+        self.rules.check(thing)
+        require_apart(
+            [*self.catalog.streams, *self.catalog.tables, *self.catalog.sinks, thing], self._checkpoint(), self._base()
+        )
+        for option in literal_secrets(thing):
+            self.warn(
+                f"Option {option!r} of {owner_of(thing)} is a secret in clear: the checkpoint keeps the SQL that it"
+                " stands in. Write '${env:NAME}' or '${file:PATH}' in its place, in the pipeline's script."
+            )
+
+    def _checkpoint(self) -> Path:
+        own = self.log.path.parent
+        return own.parent if own.name == "eddyline" else self.log.path
+
+    def _base(self) -> str:
+        """Where relative paths begin: for others than the operator, where the last run was started."""
+        runs = run_starts(self._checkpoint()) if self.rules.author == "others" else []
+        return runs[-1].base if runs else os.getcwd()
 
     def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
         has_source = kind == "stream" or (kind == "table" and self.catalog.tables[name].external is not None)

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from eddyline.spark import amendments, control
 from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.dropped_sinks import retract
+from eddyline.spark.externals import Rules
 from eddyline.spark.failures import interrupted_briefly, is_interruption, told_of
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
@@ -34,7 +35,7 @@ from eddyline.spark.relocating import relocate
 from eddyline.spark.run import Run
 from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
-from eddyline.spark.sources import register, source
+from eddyline.spark.sources import has_format, register, source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
 from eddyline.spark.trust import checkpoint_key
 from eddyline.sql.catalog import Stream
@@ -83,6 +84,7 @@ class Pipeline:
         durability: Literal["fsync", "none"] = "fsync",
         dead_letter_limit: int | None = None,
         allow_functions: bool = False,
+        allow_options: Sequence[str] = (),
     ) -> None:
         """`script` is a file of SQL. `sources` gives DataFrames for streams or tables that declare no source.
 
@@ -93,7 +95,8 @@ class Pipeline:
         the operating system, which may lose what it announced last when power fails. `dead_letter_limit`: bytes that
         the rows set apart of a stream or table may take before the oldest are removed; by default all are kept.
         `allow_functions` approves the functions that the checkpoint has from other users, programs or versions: their
-        code is then run as yours.
+        code is then run as yours. `allow_options` names options of sources and sinks that may load a library, a class
+        or a command.
         """
         if dead_letter_limit is not None and dead_letter_limit < 0:
             raise DataError(f"dead_letter_limit is a number of bytes, not {dead_letter_limit}.")
@@ -117,7 +120,8 @@ class Pipeline:
             key=_key(begun.identity),
         )
         check_catalog(folder, self.settings.log())
-        self.mirror = Mirror(self.settings.log())
+        rules = Rules("operator", tuple(allow_options), partial(has_format, self.spark), self.settings.own)
+        self.mirror = Mirror(self.settings.log(), rules)
         self.mirror.given |= self.sources.keys()
         self.mirror.run_script(text)
         self.delivery = Delivery(self.spark, self.settings, self.mirror)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +18,8 @@ from pyspark.sql.datasource import DataSource
 
 from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
+from eddyline.spark.externals import owner_of
+from eddyline.spark.references import resolved
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
@@ -50,6 +53,17 @@ def register(spark: SparkSession, format_: type[DataSource]) -> str:
     return name
 
 
+def has_format(spark: SparkSession, format_: str) -> bool:
+    """Whether Spark finds a format by its name."""
+    jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().conf()
+    assert jvm is not None
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(format_, conf)
+    except (Py4JJavaError, AnalysisException):
+        return False
+    return True
+
+
 def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | None) -> DataFrame:
     """The rows of a stream, or the changes of a table, from its declared source or from a DataFrame given for it."""
     fields = fields_of(relation)
@@ -61,7 +75,7 @@ def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | Non
             f"The {kind} {relation.name!r} has no source.",
             hint=f"Declare one (USING parquet OPTIONS (path '…')), or pass sources={{{relation.name!r}: DataFrame}}.",
         )
-    options = {k: v for k, v in relation.external.options.items() if k != "op"}
+    options = {k: v for k, v in resolved(relation.external.options, owner_of(relation)).items() if k != "op"}
     match relation.external.format.lower():
         case "kafka":
             return _kafka(spark, relation, options, fields)
