@@ -129,6 +129,7 @@ def line(batches: Sequence[Figures]) -> str:
     parts += [f"{late:,} late"] if late else []
     parts += [f"{bad:,} bad ({last.first_bad or 'see eddyline late'})"] if bad else []
     parts += [f"{last.quarantined:,} in quarantine"] if last.quarantined else []
+    parts += list(dict.fromkeys(str(w) for f in batches for w in f.warnings))
     return " · ".join(parts)
 
 
@@ -143,7 +144,8 @@ def screen(title: str, status: str, f: Figures | None, totals: Totals, begun: fl
     quiet = now - f.ended
     doing = status or (f"no new rows for {duration(quiet)}" if quiet > QUIET else f"batch {f.batch:,}")
     head.add_row(Text(title, "bold"), Text(f"{doing} · running for {duration(now - begun)}", "dim"))
-    return Group(head, Text(), _standing(f, totals, now), Text(), _families(f, totals))
+    warnings = [Text(str(w), "yellow") for w in f.warnings]
+    return Group(head, Text(), _standing(f, totals, now), *warnings, Text(), _families(f, totals))
 
 
 def _standing(f: Figures, totals: Totals, now: float) -> RenderableType:

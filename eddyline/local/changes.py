@@ -24,6 +24,7 @@ from eddyline.local.deferred import Deferred, Found, count_of, delta_of
 from eddyline.local.failures import FamilyFailure, computing
 from eddyline.local.query_sets import QuerySets
 from eddyline.operators.matcher import Portion
+from eddyline.operators.user_functions import FunctionWarning
 from eddyline.state.delta import Delta, Ints, concat, empty, query_of
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
@@ -72,10 +73,17 @@ class Arrival:
 
 
 class Changes:
-    def __init__(self, parts: Callable[[], Sequence[Part]], arrivals: Sequence[Arrival], names: Lookup) -> None:
+    def __init__(
+        self,
+        parts: Callable[[], Sequence[Part]],
+        arrivals: Sequence[Arrival],
+        names: Lookup,
+        warnings: Callable[[], Sequence[FunctionWarning]] = tuple,
+    ) -> None:
         self._make = parts
         self._arrivals = arrivals
         self._names = names
+        self._warn = warnings
 
     @cached_property
     def _parts(self) -> list[Part]:
@@ -95,6 +103,15 @@ class Changes:
         for p in self._parts:
             names.update(dict.fromkeys(p.queries.names_at(p.changed()).to_pylist()))
         return list(names)
+
+    @cached_property
+    def _warnings(self) -> list[FunctionWarning]:
+        _ = self._parts  # made before it is known what went wrong in it
+        return list(self._warn())
+
+    def warnings(self) -> list[FunctionWarning]:
+        """The functions whose calls failed in this step, for how many rows, and how the first of them did."""
+        return list(self._warnings)
 
     def failures(self) -> list[FamilyFailure]:
         """The families in quarantine, which took no step; whoever asks for rows of their queries gets an error."""
@@ -216,7 +233,9 @@ class Changes:
         return pa.array([], pa.string()) if part is None else part.queries.name_of(query_of(delta))
 
     def __repr__(self) -> str:
-        return f"<Changes: {self.count()} in {len({p.family.number for p in self._parts if p.count()})} families>"
+        families = len({p.family.number for p in self._parts if p.count()})
+        warnings = "".join(f"; {w}" for w in self._warnings)
+        return f"<Changes: {self.count()} in {families} families{warnings}>"
 
 
 def distinct_pairs(delta: Delta, arrivals: Sequence[Arrival]) -> tuple[Ints, Ints]:

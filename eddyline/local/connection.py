@@ -33,8 +33,8 @@ from eddyline.local.history import History
 from eddyline.local.pooling import pooled
 from eddyline.local.running import RunningFamily
 from eddyline.local.tables import TableRows
-from eddyline.operators.evaluate import Functions
 from eddyline.operators.pool import Pool, PoolMatching
+from eddyline.operators.user_functions import KINDS, FunctionKind, Functions, body_of
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
@@ -236,7 +236,7 @@ class Connection:
             mine = newcomers.shown.take(np.isin(query_of(newcomers.shown), np.asarray(ids, np.int64)))
             return [Part(family, queries, mine)]
 
-        found = Changes(shown, (), Lookup(self.registry))
+        found = Changes(shown, (), Lookup(self.registry), self.functions.take_noted)
         self.failures.tell()
         return found
 
@@ -273,6 +273,7 @@ class Connection:
                 raise DataError(f"Stream {found.name!r} is named twice in one push.", hint="No row was applied.")
             declared.append((found, data))
         came = incoming(declared, self.clocks, self.arrivals)
+        self.functions.take_noted()  # of what was asked since the last step
         return self._collect([p for i in came for p in self._arrive(i)], [i.arrival for i in came])
 
     def _arrive(self, came: Incoming) -> list[Part]:
@@ -312,6 +313,7 @@ class Connection:
         """Time passes without tuples: every stream's watermark becomes at least `to`."""
         moment = input_rows.moment(to)
         self.advanced = max(self.advanced, moment)
+        self.functions.take_noted()
         for clock in self.clocks.values():
             clock.advance(moment)
         parts = [self._step(r, {}) for r in list(self.running.values())]
@@ -344,7 +346,8 @@ class Connection:
 
     def _collect(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
         failed = [] if not self.failures else [Part(f, f.queries.rows(), failure) for f, failure in self.failures]
-        found = Changes(lambda: [*parts, *failed], arrivals, Lookup(self.registry))
+        warnings = self.functions.take_noted()
+        found = Changes(lambda: [*parts, *failed], arrivals, Lookup(self.registry), lambda: warnings)
         self.failures.tell()
         return found
 
@@ -414,8 +417,21 @@ class Connection:
         self.settle()
         return stats(self)
 
-    def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
-        """Registers a Python function for use in queries: `takes` and `gives` are SQL types."""
+    def function(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        takes: Sequence[str],
+        gives: str,
+        kind: FunctionKind = "scalar",
+    ) -> None:
+        """Registers a Python function for use in queries: `takes` and `gives` are SQL types.
+
+        A 'scalar' function is called row by row with Python values, NULL as None. An 'arrow' function is called with a
+        pyarrow array for each argument, a 'pandas' function with a Series, and returns one of the same length; where
+        rows are cut into batches is not fixed, so a value must depend on its row alone. A call that raises or returns
+        something else gives NULL, is counted (`stats()`, SHOW FUNCTIONS) and told (`Changes.warnings()`).
+        """
         if not isinstance(name, str) or not name.isidentifier():
             raise DataError(f"{name!r} is not a name for a function.")
         if name.upper() in exp.FUNCTION_BY_NAME or name.lower() in NAMED:
@@ -424,13 +440,18 @@ class Connection:
             raise DataError(f"The body of function {name!r} is not callable.")
         if isinstance(takes, str) or not isinstance(takes, Sequence):
             raise DataError(f"The types that {name!r} takes must be a list.", hint='Write ["INT", "STRING"].')
+        if kind not in KINDS:
+            raise DataError(f"{kind!r} is not a kind of function.", hint=f"It is one of {', '.join(map(repr, KINDS))}.")
+        if kind != "scalar" and not takes:
+            raise DataError(f"An {kind} function needs an argument, which says how many values it returns.")
         types = [_type(x) for x in (*takes, gives)]
         known = self.catalog.functions.get(name)
         if known is not None and (*known.takes, known.gives) != tuple(types):
             raise CatalogError(
                 f"There is already a function {known.name!r} with other types.", hint="Choose another name."
             )
-        self.catalog.add(Function(known.name if known else name, tuple(types[:-1]), types[-1], body))
+        body = body_of(body, kind)
+        self.catalog.add(Function(known.name if known else name, tuple(types[:-1]), types[-1], body, kind))
         self.functions.bodies = {**self.functions.bodies, name.lower(): body}
 
     def save(self, path: Any) -> None:

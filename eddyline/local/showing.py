@@ -13,9 +13,11 @@ from eddyline.errors import CatalogError, did_you_mean
 from eddyline.families.family import Family
 from eddyline.local.changes import times
 from eddyline.operators.describe import describe_filters
+from eddyline.operators.user_functions import FunctionWarning
 from eddyline.plan import explain as plan_text
-from eddyline.sql.bound import Field
+from eddyline.sql.bound import Call, Field, expressions
 from eddyline.sql.constant_lists import ConstantList
+from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
 from eddyline.state.delta import MIN
 
 if TYPE_CHECKING:
@@ -105,17 +107,20 @@ def _sinks(db: Connection) -> pa.Table:
 
 
 def _functions(db: Connection) -> pa.Table:
-    functions = list(db.catalog.functions)
-    failed = [db.functions.errors.get(f.name.lower(), (0, None)) for f in functions]
-    return pa.table(
-        {
-            "function": pa.array([f.name for f in functions], pa.string()),
-            "takes": pa.array([", ".join(t.name_of(x) for x in f.takes) for f in functions], pa.string()),
-            "gives": pa.array([t.name_of(f.gives) for f in functions], pa.string()),
-            "errors": pa.array([n for n, _ in failed], pa.int64()),
-            "last_error": pa.array([m for _, m in failed], pa.string()),
-        }
-    )
+    """The user's functions, then those of the language, by name."""
+    rows: list[tuple[Any, ...]] = []
+    for f in db.catalog.functions:
+        errors, last = db.functions.errors.get(f.name.lower(), (0, None))
+        rows.append(
+            (f.name, ", ".join(t.name_of(x) for x in f.takes), t.name_of(f.gives), f"user ({f.kind})", errors, last)
+        )
+    built_in = {name: (s.takes, s.gives, "built-in") for name, s in NAMED.items()}
+    built_in |= {name: (*form, "built-in") for name, form in FORMS.items()}
+    built_in |= {name: (*form, "aggregate") for name, form in AGGREGATES.items()}
+    rows += [(name, *built_in[name], None, None) for name in sorted(built_in)]
+    columns = {"function": pa.string(), "takes": pa.string(), "gives": pa.string(), "kind": pa.string()}
+    columns |= {"errors": pa.int64(), "last_error": pa.string()}
+    return pa.table([pa.array([r[i] for r in rows], x) for i, x in enumerate(columns.values())], names=list(columns))
 
 
 _SHOW = {
@@ -156,7 +161,18 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
             lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
             lines += [f"    {line}" for line in o.details()]
         lines += [f"  {line}" for line in _pool(db, family.number)]
+        lines += [f"  {line}" for line in _failed_calls(db, family)]
     return "\n".join(lines)
+
+
+def _failed_calls(db: Connection, family: Family) -> list[str]:
+    """What went wrong in the functions that a family calls, in all families together."""
+    called = {e.function.removeprefix("udf:") for e in expressions(family.bound.query) if isinstance(e, Call)}
+    return [
+        str(FunctionWarning(name, rows, db.functions.first.get(name, last)))
+        for name, (rows, last) in db.functions.errors.items()
+        if name in called
+    ]
 
 
 def _pool(db: Connection, family: int) -> list[str]:
@@ -217,7 +233,10 @@ def stats(db: Connection) -> dict[str, Any]:
             for r in db.running.values()
         },
         "failed": {family.name: failure.error for family, failure in db.failures},
-        "functions": {n: {"errors": k, "last_error": m} for n, (k, m) in db.functions.errors.items()},
+        "functions": {
+            n: {"errors": k, "last_error": m, "first_error": db.functions.first.get(n, m)}
+            for n, (k, m) in db.functions.errors.items()
+        },
     }
 
 

@@ -28,6 +28,7 @@ from eddyline.local import statements
 from eddyline.local.connection import Connection
 from eddyline.local.failures import FamilyFailure
 from eddyline.local.running import RunningFamily, arrived
+from eddyline.operators.user_functions import body_of
 from eddyline.sql.catalog import Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
@@ -80,7 +81,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "streams": [{"sql": s.sql, "name": s.name} | vars(db.clocks[s.name.lower()]) for s in db.catalog.streams],
         "tables": [x.sql for x in db.catalog.tables],
         "functions": [
-            {"name": f.name, "takes": [t.name_of(x) for x in f.takes], "gives": t.name_of(f.gives)}
+            {"name": f.name, "takes": [t.name_of(x) for x in f.takes], "gives": t.name_of(f.gives), "kind": f.kind}
             for f in db.catalog.functions
         ],
         "views": [v.sql for v in db.catalog.views],
@@ -88,6 +89,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "families": [_family(db, f) for f in db.registry],
         "next_family": db.registry.next_number,
         "function_errors": db.functions.errors,
+        "first_function_errors": db.functions.first,
     }
 
 
@@ -133,6 +135,7 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any], threa
     for sql in manifest["sinks"]:
         db.catalog.add(declared(parse(sql)[0].body, db.catalog))
     db.functions.errors.update({n: (int(k), str(m)) for n, (k, m) in manifest["function_errors"].items()})
+    db.functions.first.update(manifest.get("first_function_errors", {}))
     return db
 
 
@@ -172,8 +175,9 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
         table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{file_name(name)}.arrow").columns]
     for f in manifest["functions"]:
         takes = tuple(t.BY_NAME[x] for x in f["takes"])
-        body = bodies[f["name"].lower()]
-        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], body))
+        kind = f.get("kind", "scalar")
+        body = body_of(bodies[f["name"].lower()], kind)
+        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], body, kind))
         db.functions.bodies = {**db.functions.bodies, f["name"].lower(): body}
     for sql in manifest["views"]:
         db.catalog.add(declared(parse(sql)[0].body, db.catalog))

@@ -116,12 +116,21 @@ def fitted(value: Any, to: pa.DataType) -> Any:
     unlike = (to == t.DATE and isinstance(value, datetime)) or (t.is_numeric(to) and isinstance(value, bool))
     nat = isinstance(value, datetime) and value != value  # pandas counts it among the datetimes
     if unlike or nat or not isinstance(value, _PYTHON[to]):
-        raise TypeError(f"{value!r} is not a value of {t.name_of(to)}")
+        raise TypeError(f"{_described(value)} is not a value of {t.name_of(to)}")
     if isinstance(value, str):
         value.encode()  # a lone surrogate has no UTF-8
     if isinstance(value, timedelta):
         return convert(arrow_value(value, to), t.BIGINT)
     return convert(value, to)
+
+
+def _described(value: Any) -> str:
+    """A value that does not fit; of a whole column, how a function that makes one is defined."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "pyarrow" or (module in ("pandas", "numpy") and hasattr(value, "dtype")):
+        kind = "arrow" if module == "pyarrow" else "pandas"
+        return f"a {type(value).__name__} (a function of columns is defined with kind={kind!r})"
+    return repr(value)
 
 
 def arrow_value(value: Any, to: pa.DataType) -> Any:

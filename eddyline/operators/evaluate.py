@@ -9,7 +9,7 @@ text (`casts.py`, letters beyond ASCII), per distinct pattern for LIKE, and for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeAlias
@@ -21,30 +21,16 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.families.list_rows import ListRows, of_array, same_for_all
-from eddyline.operators.casts import arrow_value, cast, fitted, in_calendar, per_distinct, python_values, rounded, whole
+from eddyline.operators.casts import arrow_value, cast, in_calendar, per_distinct, rounded, whole
+from eddyline.operators.user_functions import Failure as Failure
+from eddyline.operators.user_functions import Functions as Functions
+from eddyline.operators.user_functions import called
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import COMPARISONS
 
 Value: TypeAlias = Any  # pa.Array or pa.Scalar; ListRows for a list of constants
 MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that had no value where it should have one; for which queries, or None if for all of the family."""
-
-    message: str
-    queries: npt.NDArray[np.int64] | None
-
-
-@dataclass
-class Functions:
-    """User-defined functions by name, and what went wrong in them."""
-
-    bodies: Mapping[str, Callable[..., Any]]
-    errors: dict[str, tuple[int, str]]  # name -> (how many calls raised, the last message)
-    failures: list[Failure] | None = None  # raised calls and overflows, for a host that wants to know whose they are
 
 
 def evaluate(
@@ -124,19 +110,13 @@ class _Batch:
 
     def call_udf(self, name: str, args: Sequence[Value], to: pa.DataType) -> pa.Array:
         assert self.functions is not None, f"no bodies were given, not that of {name} either"
-        body, errors = self.functions.bodies[name], self.functions.errors
-        lists = [python_values(_array(arg, self.length)) for arg in args]
-        results, raised = [], []
-        for i, row in enumerate(zip(*lists, strict=True) if lists else [()] * self.length):
-            try:
-                results.append(fitted(body(*row), to))
-            except Exception as error:  # whatever the user's code does, the other queries go on
-                results.append(None)
-                raised.append(i)
-                errors[name] = errors.get(name, (0, ""))[0] + 1, f"{type(error).__name__}: {error}"
-        if raised and self._failures is not None:
-            self._fail(f"The function {name!r} raised {errors[name][1]} ({len(raised)} calls).", raised)
-        return pa.array(results, to)
+        arrays = [_array(arg, self.length) for arg in args]
+        found = called(name, self.functions.bodies[name], arrays, to, self.length)
+        if len(found.failed):
+            self.functions.note(name, len(found.failed), found.message, found.first)
+            if self._failures is not None:
+                self._fail(f"The function {name!r} failed for {len(found.failed)} rows: {found.first}", found.failed)
+        return found.values
 
 
 def _apply(function: str, to: pa.DataType, args: list[Value]) -> Value:

@@ -23,6 +23,7 @@ from eddyline.errors import Error
 from eddyline.families.family import Family
 from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
+from eddyline.operators.user_functions import FunctionWarning
 
 WIDE = 100_000  # columns of a line that nobody has to fit on a screen
 FEW = 3  # queries of a family that get a table each; more of them share one
@@ -104,6 +105,10 @@ class Printer:
             else:
                 self.table(shared(changes.compact(family.name)), f"{family.name}: {len(queries):,} queries")
                 self.line("")
+
+    def warnings(self, warnings: Iterable[FunctionWarning]) -> None:
+        for warning in warnings:
+            self.errors.print(Text(f"Warning: {warning}", "yellow"), soft_wrap=True)
 
     # counters
 

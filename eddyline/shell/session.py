@@ -68,12 +68,14 @@ class Session:
         if isinstance(result, Changes) and (len(result) or word in MAKES_CHANGES):
             self.printer.changes(self.db, result)
             self.printer.took(seconds, plural(len(result), "change"))
+            self.printer.warnings(result.warnings())
         elif isinstance(result, pa.Table) and word == "EXPLAIN":
             self.printer.plan(result)
             self.printer.took(seconds)
         elif isinstance(result, pa.Table):
             self.printer.table(result)
             self.printer.took(seconds, plural(result.num_rows, "row"))
+            self.printer.warnings(self.db.functions.take_noted())
         elif self.printer.kind == "terminal" and not word.startswith("."):
             self.printer.took(seconds, "ok")
 

@@ -49,6 +49,7 @@ class DefineFunction:
     takes: tuple[str, ...]
     gives: str
     body: bytes  # pickled: loaded only if it was approved (`trust.py`)
+    kind: str = "scalar"  # or arrow, pandas
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def _encode(action: Action) -> bytes:
             return blocks.encode(header, pa.table({f"c{i}": c for i, c in enumerate(action.new)}))
         case DefineFunction():
             header = {"action": kind, "name": action.name, "takes": list(action.takes), "gives": action.gives}
+            header |= {"kind": action.kind} if action.kind != "scalar" else {}
             return blocks.encode(header, pa.table({"body": pa.array([action.body], pa.large_binary())}))
         case _:
             return blocks.encode({"action": kind, **asdict(action)})
@@ -201,7 +203,8 @@ def _decode(block: bytes) -> Action:
         case "ChangeTable":
             return ChangeTable(header["table"], np.array(header["gone"], np.int64), tuple(columns))
         case "DefineFunction":
-            return DefineFunction(header["name"], tuple(header["takes"]), header["gives"], columns[0][0].as_py())
+            body, takes = columns[0][0].as_py(), tuple(header["takes"])
+            return DefineFunction(header["name"], takes, header["gives"], body, header.get("kind", "scalar"))
         case _:
             return _PLAIN[kind](**header)
 

@@ -21,6 +21,7 @@ from eddyline.errors import CatalogError, DataError, Error
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
+from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.spark import asking
 from eddyline.spark.commits import (
     ChangeTable,
@@ -154,11 +155,18 @@ class Mirror(Logged):
         with self.commit():
             super().drop(family, names)
 
-    def function(self, name: str, body: Callable[..., Any], takes: Sequence[str], gives: str) -> None:
+    def function(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        takes: Sequence[str],
+        gives: str,
+        kind: FunctionKind = "scalar",
+    ) -> None:
         from pyspark import cloudpickle
 
         try:
-            pickled: bytes = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]
+            pickled: bytes = cloudpickle.dumps(body_of(body, kind))  # type: ignore[no-untyped-call]
         except Exception as e:
             raise DataError(
                 f"The function {name!r} cannot be pickled, and so not be sent to where rows are: {e}.",
@@ -167,10 +175,10 @@ class Mirror(Logged):
         with self.commit():
             bodies, self.functions.bodies = self.functions.bodies, {}
             try:
-                super().function(name, body, takes, gives)  # checks it
+                super().function(name, body, takes, gives, kind)  # checks it
             finally:
                 self.functions.bodies = bodies
-            action = DefineFunction(name, tuple(takes), gives, pickled)
+            action = DefineFunction(name, tuple(takes), gives, pickled, kind)
             self.approvals.approve(action)
             self._take_function(action)
             self._journal.append(action)

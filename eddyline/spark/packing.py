@@ -11,7 +11,7 @@ the place that a source gives them says little of when they came, and may be ano
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -59,10 +59,11 @@ class Partition:
     spans: Spans = field(default_factory=dict)  # of its numbers
     matches: dict[int, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    functions: list[dict[str, Any]] = field(default_factory=list)  # whose calls failed
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
-        names = ("relation", "rows", "late", "bad", "first_bad", "spans", "matches", "failures", "seconds")
+        names = ("relation", "rows", "late", "bad", "first_bad", "spans", "matches", "failures", "functions", "seconds")
         return {n: getattr(self, n) for n in names} | {"staged": self.stager.report()}
 
 
@@ -131,6 +132,7 @@ class Packer:
 
     def close(self, partition: Partition) -> list[Sent]:
         """The notes of a partition, when all of it has been packed; the last one is its report."""
+        partition.functions += [asdict(w) for w in self.replica.functions.take_noted()]
         header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
         header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
         header |= {"amended": partition.moment.amended} if partition.moment.amended else {}

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eddyline.errors import CatalogError, DataError, StateError
+from eddyline.operators.user_functions import FunctionKind
 from eddyline.spark import amendments, control
 from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
 from eddyline.spark.delivery import Consumer, Delivery
@@ -144,9 +145,10 @@ class Pipeline:
     def drop(self, family: str, names: Sequence[str]) -> None:
         self.mirror.drop(family, names)
 
-    def function(self, name: str, body: Any, takes: Sequence[str], gives: str) -> None:
-        """Registers a Python function for use in queries; it is pickled and kept with the catalog."""
-        self.mirror.function(name, body, takes, gives)
+    def function(self, name: str, body: Any, takes: Sequence[str], gives: str, kind: FunctionKind = "scalar") -> None:
+        """Registers a Python function for use in queries; it is pickled and kept with the catalog. Its kinds are those
+        of `Connection.function`."""
+        self.mirror.function(name, body, takes, gives, kind)
 
     def resume(self, name: str) -> int:
         """Lets a query, or the queries of a family, begin anew after quarantine; returns how many."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.local.clocks import StreamClock
+from eddyline.operators.user_functions import FunctionWarning
 from eddyline.spark.counts import sum_by_number
 from eddyline.spark.mirror import Mirror
 from eddyline.state.delta import MIN
@@ -67,6 +68,7 @@ class Figures:
     cache_misses: int = 0  # buckets that had to be brought back
     backlog: int | None = None  # rows that wait at the sources, if these tell
     first_bad: str = ""  # what was wrong with the first bad row
+    warnings: Sequence[FunctionWarning] = ()  # of functions whose calls failed, one for each
 
     @property
     def seconds(self) -> float:
@@ -194,6 +196,7 @@ def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mi
         cache_hits=sum(r["cache"] == "hit" for r in reports),
         cache_misses=sum(r["cache"] == "miss" for r in reports),
         first_bad=next((p["first_bad"] for p in (*packed, *files) if p["first_bad"]), ""),
+        warnings=_warnings([*reports, *packed]),
     )
 
 
@@ -235,6 +238,15 @@ def _families(
         name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
         for n, (name, queries) in standing.items()
     }
+
+
+def _warnings(reports: Sequence[Mapping[str, Any]]) -> tuple[FunctionWarning, ...]:
+    """What went wrong in each function, in all reports together."""
+    found: dict[str, FunctionWarning] = {}
+    for told in (w for r in reports for w in r.get("functions", ())):
+        first = found.get(told["function"], FunctionWarning(**told | {"rows": 0}))
+        found[told["function"]] = replace(first, rows=first.rows + told["rows"])
+    return tuple(found.values())
 
 
 def _streams(

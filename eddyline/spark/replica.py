@@ -185,4 +185,4 @@ def function_of(action: DefineFunction, bodies: Bodies) -> Function:
     """A function whose body is loaded when it is called."""
     types = [t.BY_NAME[x.upper()] for x in (*action.takes, action.gives)]
     name = action.name.lower()
-    return Function(action.name, tuple(types[:-1]), types[-1], lambda *values: bodies[name](*values))
+    return Function(action.name, tuple(types[:-1]), types[-1], lambda *values: bodies[name](*values), action.kind)

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, Listener
 from typing import Any
@@ -104,6 +105,7 @@ class Resident:
             "clocks": {s: {"high": c.high, "floor": c.floor} for s, c in bucket.clocks.items()},
             "matches": matches,
             "failures": [b.report() for b in bucket.bad],
+            "functions": [asdict(w) for w in bucket.replica.functions.take_noted()],
             "snapshot_version": (keeper.head.meta or {"version": 0})["version"],
             "staged": stager.report(),
             "packed": packed,

@@ -154,6 +154,21 @@ def walk(expr: Expr) -> Iterator[Expr]:
             yield from walk(arg)
 
 
+def expressions(query: Query) -> Iterator[Expr]:
+    """All expressions of a query, at any depth."""
+    if isinstance(query, SetQuery):
+        yield from expressions(query.left)
+        yield from expressions(query.right)
+        return
+    for s in query.sources:
+        if isinstance(s, DerivedSource):
+            yield from expressions(s.query)
+    own = [query.where, query.having, *(query.keys or ()), *(a.argument for a in query.aggregates)]
+    for e in (*own, *(o.expr for o in query.outputs)):
+        if e is not None:
+            yield from walk(e)
+
+
 def sources(query: Query) -> Iterator[StreamSource | TableSource]:
     """The streams and tables a query reads, at any depth, in the order of the text."""
     if isinstance(query, SetQuery):

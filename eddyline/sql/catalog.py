@@ -66,6 +66,7 @@ class Function:
     takes: tuple[pa.DataType, ...]
     gives: pa.DataType
     body: Callable[..., Any]
+    kind: str = "scalar"  # or arrow, pandas: what it is called with (`operators/user_functions.py`)
 
 
 T = TypeVar("T", Stream, Table, View, Sink, Function)

@@ -82,11 +82,13 @@ class Signature:
     least_args: int
     most_args: int
     resolve: Callable[[Sequence[pa.DataType]], tuple[list[pa.DataType], pa.DataType] | None]
+    takes: str  # as SHOW FUNCTIONS tells it; T is one type for all
+    gives: str
 
 
 def _fixed(takes: Sequence[pa.DataType], gives: pa.DataType) -> Signature:
     n = len(takes)
-    return Signature(n, n, lambda _: (list(takes), gives))
+    return Signature(n, n, lambda _: (list(takes), gives), ", ".join(map(t.name_of, takes)), t.name_of(gives))
 
 
 def _all_alike(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType], pa.DataType] | None:
@@ -102,18 +104,33 @@ def _number_or_interval(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType]
 
 
 NAMED = {
-    "abs": Signature(1, 1, _number_or_interval),
+    "abs": Signature(1, 1, _number_or_interval, "number or INTERVAL", "same"),
     "upper": _fixed([t.STRING], t.STRING),
     "lower": _fixed([t.STRING], t.STRING),
     "length": _fixed([t.STRING], t.INT),
-    "concat": Signature(1, 255, lambda ts: ([t.STRING] * len(ts), t.STRING)),
+    "concat": Signature(1, 255, lambda ts: ([t.STRING] * len(ts), t.STRING), "STRING, …", "STRING"),
     "floor": _fixed([t.DOUBLE], t.BIGINT),
     "ceil": _fixed([t.DOUBLE], t.BIGINT),
     "sqrt": _fixed([t.DOUBLE], t.DOUBLE),
-    "round": Signature(1, 2, lambda ts: ([t.DOUBLE, t.INT][: len(ts)], t.DOUBLE)),
-    "coalesce": Signature(1, 255, _all_alike),
-    "least": Signature(2, 255, _all_alike),
-    "greatest": Signature(2, 255, _all_alike),
+    "round": Signature(1, 2, lambda ts: ([t.DOUBLE, t.INT][: len(ts)], t.DOUBLE), "DOUBLE [, INT constant]", "DOUBLE"),
+    "coalesce": Signature(1, 255, _all_alike, "T, …", "T"),
+    "least": Signature(2, 255, _all_alike, "T, T, …", "T"),
+    "greatest": Signature(2, 255, _all_alike, "T, T, …", "T"),
+}
+
+
+# What is written like a function, and bound in a way of its own: what it takes and gives.
+FORMS = {
+    "cast": ("value AS type", "type"),
+    "try_cast": ("value AS type", "type"),
+    "if": ("BOOLEAN, T [, T]", "T"),
+}
+AGGREGATES = {
+    "count": ("* or any", "BIGINT"),
+    "sum": ("number", "BIGINT or DOUBLE"),
+    "avg": ("number", "DOUBLE"),
+    "min": ("T", "T"),
+    "max": ("T", "T"),
 }
 
 

@@ -197,3 +197,13 @@ def test_a_quote_left_open_is_reported_after_what_came_before_it_ran() -> None:
     assert not went_well
     assert "1 row\n" in shown
     assert "statement 2, line 2" in shown
+
+
+def test_a_function_that_fails_is_told_under_the_result() -> None:
+    shell = Shell()
+    shell.session.db.function("bad", lambda x: [x], ["INT"], "INT")
+    shell("CREATE CONTINUOUS QUERY q AS SELECT bad(a) AS x FROM s;")
+    *_, warning = shell("INSERT INTO s VALUES ('n', 1, '2026-01-01 00:00:00');")
+    assert warning == "Warning: The function 'bad' gave NULL for 1 row: bad(1): TypeError: [1] is not a value of INT"
+    shell("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (7);")
+    assert shell("SELECT bad(a) AS x FROM t;")[-1].startswith("Warning: The function 'bad' gave NULL for 1 row: bad(7)")

@@ -32,7 +32,7 @@ def test_a_udf_without_columns_is_called_for_every_row() -> None:
     assert evaluate(Call("udf:next", (), t.INT), [], [], 2, functions).to_pylist() == [0, 1]
     of = Call("udf:of", (Constant(1, t.INT),), t.INT)
     assert evaluate(of, [], [], 3, functions).to_pylist() == [2, None, None]
-    assert functions.errors == {"of": (2, "StopIteration: ")}
+    assert functions.errors == {"of": (2, "StopIteration")}
 
 
 @pytest.mark.parametrize(

@@ -307,3 +307,19 @@ def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path
     assert [replace(f, ended=0.0) for f in heard] == [replace(found, ended=0.0)]
     assert small.pipe.figures() == found
     assert run.error() is None and not run.isActive
+
+
+def test_functions_that_fail_are_summed_over_buckets_and_shown(progress: Progress) -> None:
+    found = json.loads(json.dumps(RECORDED[0]))
+    told = {"function": "bad", "first": "bad(1): TypeError: [1] is not a value of INT"}
+    for r, rows in zip(found["reports"], (1, 2), strict=True):
+        r["functions"] = [told | {"rows": rows}]
+    heard: list[Figures] = []
+    progress.listeners.append(heard.append)
+    progress.delivered(found["batch"], found["reports"], found["seconds"])
+    progress.heard(found["said"])
+    (figures,) = heard
+    assert [w.rows for w in figures.warnings] == [3]
+    line = f"The function 'bad' gave NULL for 3 rows: {told['first']}"
+    assert line in display.line([figures])
+    assert line in text(display.screen("t", "", figures, Totals(), 0.0, 1.0), 200)

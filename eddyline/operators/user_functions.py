@@ -1,0 +1,185 @@
+"""Functions of the user's: how they are called, what counts as a value of theirs, and what went wrong in them.
+
+A *scalar* function gets Python values, one row at a time. An *arrow* function gets a pyarrow array for each argument, a
+*pandas* function a Series, and returns as many values at once. Where a call raises, or returns something that is not of
+its type or length, the rows it was for get NULL, and it is counted with its first message: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline import types as t
+from eddyline.operators.casts import fitted, python_values
+
+FunctionKind = Literal["scalar", "arrow", "pandas"]
+KINDS: tuple[FunctionKind, ...] = get_args(FunctionKind)
+_LONGEST = 200  # characters of a message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that had no value where it should have one; for which queries, or None if for all of the family."""
+
+    message: str
+    queries: npt.NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionWarning:
+    """A function gave NULL for some rows because calls of it failed."""
+
+    function: str
+    rows: int
+    first: str  # the first call that failed, and how
+
+    def __str__(self) -> str:
+        rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        return f"The function {self.function!r} gave NULL for {rows}: {self.first}"
+
+
+@dataclass(frozen=True)
+class Vectorized:
+    """The body of an arrow or pandas function."""
+
+    kind: Literal["arrow", "pandas"]
+    body: Callable[..., Any]
+
+    def __call__(self, *args: pa.Array) -> pa.Array:
+        """What the body returns for these arrays, as an array."""
+        if self.kind == "arrow":
+            return self.body(*args)
+        found = self.body(*(a.to_pandas() for a in args))
+        return pa.Array.from_pandas(found) if _is_series(found) or isinstance(found, np.ndarray) else found
+
+
+def body_of(body: Callable[..., Any], kind: FunctionKind) -> Callable[..., Any]:
+    """A function's body in the form in which it is called."""
+    return body if kind == "scalar" else Vectorized(kind, body)
+
+
+@dataclass
+class Functions:
+    """Functions by name, and what went wrong in them."""
+
+    bodies: Mapping[str, Callable[..., Any]]
+    errors: dict[str, tuple[int, str]]  # name -> (how many rows calls failed for, the last message)
+    failures: list[Failure] | None = None  # failed calls and overflows, for a host that wants to know whose they are
+    first: dict[str, str] = field(default_factory=dict)  # name -> the first call that failed, and how
+    _noted: dict[str, tuple[int, str]] = field(default_factory=dict)  # since they were last taken
+
+    def note(self, name: str, rows: int, message: str, first: str) -> None:
+        """Calls failed for some rows; `first` tells of the first of them, `message` of the last."""
+        self.errors[name] = self.errors.get(name, (0, ""))[0] + rows, message
+        self.first.setdefault(name, first)
+        before, earliest = self._noted.get(name, (0, first))
+        self._noted[name] = before + rows, earliest
+
+    def take_noted(self) -> tuple[FunctionWarning, ...]:
+        """What went wrong since this was last asked."""
+        noted, self._noted = self._noted, {}
+        return tuple(FunctionWarning(name, rows, first) for name, (rows, first) in noted.items())
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The values of a call, and for which rows it failed, if any."""
+
+    values: pa.Array
+    failed: Sequence[int] | npt.NDArray[np.int64]
+    message: str = ""  # of the last failure
+    first: str = ""
+
+
+def called(name: str, body: Callable[..., Any], args: Sequence[pa.Array], to: pa.DataType, length: int) -> Returned:
+    """A function's values for `length` rows."""
+    if isinstance(body, Vectorized):
+        return _vectorized(name, body, args, to, length)
+    return _row_by_row(name, body, args, to, length)
+
+
+def _row_by_row(name: str, body: Callable[..., Any], args: Sequence[pa.Array], to: pa.DataType, n: int) -> Returned:
+    lists = [python_values(arg) for arg in args]
+    results, failed = [], []
+    first = message = ""
+    for i, row in enumerate(zip(*lists, strict=True) if lists else [()] * n):
+        value = None
+        try:
+            value = fitted(body(*row), to)
+        except Exception as error:  # whatever the user's code does, the other queries go on
+            failed.append(i)
+            message = _told(error)
+            first = first or _short(f"{name}({', '.join(map(repr, row))}): {message}")
+        results.append(value)
+    return Returned(pa.array(results, to), failed, message, first)
+
+
+def _vectorized(name: str, body: Vectorized, args: Sequence[pa.Array], to: pa.DataType, n: int) -> Returned:
+    if not n:
+        return Returned(pa.array([], to), ())
+    try:
+        return Returned(_fitted_array(body(*args), to, n, body.kind), ())
+    except Exception as error:
+        message = _told(error)
+        first = _short(f"{name} of {n} row{'' if n == 1 else 's'}: {message}")
+        return Returned(pa.nulls(n, to), np.arange(n), message, first)
+
+
+def _fitted_array(found: Any, to: pa.DataType, n: int, kind: str) -> pa.Array:
+    """What a vectorized function returned, as an array of its type; an exception if it is none."""
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if not isinstance(found, pa.Array):
+        wanted = "a pyarrow Array or ChunkedArray" if kind == "arrow" else "a Series or NumPy array"
+        raise TypeError(f"it returned {type(found).__name__}, not {wanted}")
+    if len(found) != n:
+        raise ValueError(f"it returned {len(found)} values for {n} rows")
+    if pa.types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    if not _goes_into(found, to, kind):
+        raise TypeError(f"it returned values of Arrow's type {found.type}, which are not {t.name_of(to)}")
+    if pa.types.is_timestamp(found.type) and found.type.tz is not None:
+        found = found.cast(pa.timestamp(found.type.unit, "UTC")).cast(pa.timestamp(found.type.unit))
+    found = found.cast(to, safe=to != t.FLOAT)
+    if to == t.STRING:
+        found.validate(full=True)
+    return pa.concat_arrays([found])
+
+
+def _goes_into(found: pa.Array, to: pa.DataType, kind: str) -> bool:
+    """The conversions that a scalar function has too: integers of any width, also to FLOAT and DOUBLE, and times with a
+    zone. A Series of integers with gaps is one of floats."""
+    have = found.type
+    if have == to or pa.types.is_null(have):
+        return True
+    if pa.types.is_integer(have):
+        return bool(t.is_numeric(to))
+    if pa.types.is_floating(have):
+        whole = kind == "pandas" and t.is_integer(to) and pc.all(pc.equal(pc.round(found), found)).as_py() is not False
+        return bool(t.is_float(to) or whole)
+    return bool(
+        (to == t.STRING and (pa.types.is_large_string(have) or pa.types.is_string_view(have)))
+        or (to == t.TIMESTAMP and pa.types.is_timestamp(have))
+        or (to == t.INTERVAL and pa.types.is_duration(have))
+        or (to == t.DATE and pa.types.is_date(have))
+    )
+
+
+def _is_series(value: Any) -> bool:
+    return type(value).__name__ == "Series" and type(value).__module__.startswith("pandas")
+
+
+def _told(error: Exception) -> str:
+    return _short(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
