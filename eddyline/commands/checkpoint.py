@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from eddyline.commands.query import _printing
+from eddyline.commands.query import Checkpoint, _printing
 
 app = typer.Typer(help="Looks at, checks, copies and moves the checkpoint of a pipeline.", no_args_is_help=True)
 
-Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="The folder of the checkpoint.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove rows from sinks without asking.")]
 
 

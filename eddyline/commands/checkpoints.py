@@ -96,7 +96,7 @@ def export(printer: Printer, checkpoint: Path, target: Path) -> None:
     count = sum(f.queries for f in families)
     printer.line(f"{count:,} queries in {len(families):,} families: {target}")
     printer.line(f"Edit {target / 'pipeline.sql'}, begin a new checkpoint with it, and then:")
-    printer.line(f"eddyline checkpoint import NEW_CHECKPOINT {target}")
+    printer.line(f"eddyline checkpoint import {target} --checkpoint NEW_CHECKPOINT")
 
 
 def take_over(printer: Printer, checkpoint: Path, folder: Path) -> None:

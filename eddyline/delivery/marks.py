@@ -59,7 +59,7 @@ def read_mark(folder: Path) -> Mark | None:
         try:
             said = json.loads((folder / name).read_text(encoding="utf-8"))
             return _mark(said)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except (ValueError, KeyError, TypeError):
             raise StateError(f"{str(folder / name)!r} is damaged.", hint="Restore it, or use another path.") from None

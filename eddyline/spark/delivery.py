@@ -12,6 +12,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.overlaps import require_apart
 from eddyline.spark.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
+from eddyline.spark.plan_files import sync_plan
 from eddyline.spark.references import resolved
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings, write_whole
@@ -63,6 +65,7 @@ class Delivery:
         self._claimed: set[str] = set()  # by their texts, the sinks whose folders this run has claimed
         self._again = True  # whether the next batch may have been tried before
         self._epoch: Epoch | None = None  # of the run
+        self._syncing = ThreadPoolExecutor(1, "eddyline-sync")
         self._delivered: list[Sink] = []  # file sinks that the micro-batch has been delivered to
 
     def check(self) -> None:
@@ -124,6 +127,7 @@ class Delivery:
         if len(reports) != self.settings.buckets:
             raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
         self.mirror.catch_up()  # others may have declared the sinks of this batch
+        planned = self._syncing.submit(self._sync_plan, batch)
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         sinks = self._sinks_of(staged)
@@ -136,6 +140,7 @@ class Delivery:
             reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
+        planned.result()
         self._announce(batch)
         self._compact(batch)
         self._write_clocks(batch, reports[0]["clocks"])
@@ -176,6 +181,10 @@ class Delivery:
             self._send(sink, format_, folder, files, batch)
         for s in staged:
             Path(s.file).unlink(missing_ok=True)
+
+    def _sync_plan(self, batch: int) -> None:
+        if self.settings.durability == "fsync":
+            sync_plan(Path(self.settings.checkpoint), batch)
 
     def _require_claimed(self) -> None:
         """Raises, before anything is moved, if the folder of some sink has been claimed by another run."""

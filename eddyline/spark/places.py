@@ -171,8 +171,8 @@ def _require_own_history(sink: Sink, place: Path, mark: Mark | None, last: int, 
     raise StateError(
         f"The folder {str(place)!r} of sink {sink.name!r} has rows of a run that the checkpoint {str(checkpoint)!r} "
         f"does not know, from micro-batch {first} on: the checkpoint was restored from a backup, or is a copy.",
-        hint=f"`eddyline checkpoint rewind {checkpoint}` removes those rows, and the next run goes on exactly. Or go "
-        "on with the checkpoint that wrote them, or use another path.",
+        hint=f"`eddyline checkpoint rewind --checkpoint {checkpoint}` removes those rows, and the next run goes on "
+        "exactly. Or go on with the checkpoint that wrote them, or use another path.",
     )
 
 

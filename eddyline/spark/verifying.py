@@ -159,7 +159,7 @@ def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
         except Error as e:
             yield e.message
             continue
-        rewind = f"`eddyline checkpoint rewind {checkpoint}` removes them."
+        rewind = f"`eddyline checkpoint rewind --checkpoint {checkpoint}` removes them."
         if last is not None and last > planned(checkpoint):
             yield f"Sink {sink.name!r}: {place} has rows of micro-batch {last}, which was never planned. {rewind}"
         elif last is not None and mark is None:

@@ -54,8 +54,10 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def run(*args: object, stdin: str = "") -> Result:
-    return CliRunner().invoke(app, ["checkpoint", *map(str, args)], input=stdin)
+def run(command: str, checkpoint: Path, *args: object, stdin: str = "") -> Result:
+    return CliRunner().invoke(
+        app, ["checkpoint", command, "--checkpoint", str(checkpoint), *map(str, args)], input=stdin
+    )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -117,7 +119,7 @@ def test_a_backup_is_restored_to_the_byte_and_what_was_there_before_is_kept(chec
     assert run("backup", checkpoint, tmp_path / "b").exit_code == 0
     mirror_of(checkpoint).drop("above", ["u1"])
     later = files_of(checkpoint)
-    found = run("restore", tmp_path / "b", checkpoint, "--yes")
+    found = run("restore", checkpoint, tmp_path / "b", "--yes")
     assert found.exit_code == 0, found.stderr
     assert files_of(checkpoint) == before
     (aside,) = tmp_path.glob("ck.before-restore-*")
@@ -125,9 +127,9 @@ def test_a_backup_is_restored_to_the_byte_and_what_was_there_before_is_kept(chec
 
 
 def test_a_backup_is_refused_while_a_run_is_at_work(checkpoint: Path, tmp_path: Path) -> None:
-    for command in (("backup", checkpoint, tmp_path / "b"), ("move", checkpoint, tmp_path / "b")):
+    for command in ("backup", "move"):
         with Alone(checkpoint, lambda: True):
-            found = run(*command)
+            found = run(command, checkpoint, tmp_path / "b")
         Alone._here.pop(checkpoint)
         assert found.exit_code == 1 and "Another run is at work" in found.stderr
         assert not (tmp_path / "b").exists()
@@ -137,10 +139,10 @@ def test_a_backup_that_is_damaged_or_half_is_not_restored(checkpoint: Path, tmp_
     run("backup", checkpoint, tmp_path / "b")
     file = tmp_path / "b" / "checkpoint" / "commits" / "0"
     file.write_text("other")
-    found = run("restore", tmp_path / "b", tmp_path / "new")
+    found = run("restore", tmp_path / "new", tmp_path / "b")
     assert found.exit_code == 1 and "does not hold what was written to it: commits/0" in found.stderr
     (tmp_path / "b" / "backup.json").unlink()
-    found = run("restore", tmp_path / "b", tmp_path / "new")
+    found = run("restore", tmp_path / "new", tmp_path / "b")
     assert found.exit_code == 1 and "no whole backup" in found.stderr
     assert sorted(f.name for f in tmp_path.iterdir()) == ["b", "ck"]
 
@@ -150,7 +152,7 @@ def test_a_restore_without_consent_changes_nothing(checkpoint: Path, tmp_path: P
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "part-000000001-00000-000.parquet").touch()
     before = files_of(tmp_path)
-    found = run("restore", tmp_path / "b", checkpoint, stdin="n\n")
+    found = run("restore", checkpoint, tmp_path / "b", stdin="n\n")
     assert found.exit_code == 1 and "1 file with rows of micro-batches from 1 on will be removed" in found.stdout
     assert files_of(tmp_path) == before
 

@@ -23,8 +23,8 @@ CREATE CONTINUOUS QUERY all_rows AS SELECT k, v FROM t;
 """
 
 
-def command(*args: object) -> None:
-    found = CliRunner().invoke(app, ["checkpoint", *map(str, args)])
+def command(name: str, checkpoint: Path, *args: object) -> None:
+    found = CliRunner().invoke(app, ["checkpoint", name, "--checkpoint", str(checkpoint), *map(str, args)])
     assert found.exit_code == 0, found.output
 
 
@@ -67,7 +67,7 @@ def test_a_checkpoint_restored_by_hand_or_by_command_and_moved_goes_on_exactly(
     host.run()  # both files, in one micro-batch
     # By the command, and then to another place. The files come one by one again.
     shutil.move(folder / "in" / "t" / "00003.parquet", folder / "aside")
-    command("restore", folder / "backup", ck, "--yes")
+    command("restore", ck, folder / "backup", "--yes")
     command("move", ck, folder / "new")
     host.pipe = Pipeline(spark, folder / "pipeline.sql", folder / "new", buckets=2)
     host.run()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from eddyline.spark import delivery
+from eddyline.spark.plan_files import sync_plan
 from tests.spark.setbacks import ADD, SINK, bare, take
 
 pytestmark = pytest.mark.usefixtures("apart")
@@ -58,3 +60,29 @@ def test_files_are_left_to_the_operating_system_if_so_set(tmp_path: Path, monkey
     disk = Disk(monkeypatch)
     take(host, (1, 1, 100))
     assert any("part-000000000" in file for file in disk.unsafe)
+
+
+def test_what_spark_planned_is_on_the_disk_before_a_batch_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = tmp_path / "offsets" / "3"
+    files = [offsets, tmp_path / "sources" / "1" / "2", *(tmp_path / "state" / "0" / b / "4.changelog" for b in "01")]
+    for file in (*files, tmp_path / "state" / "0" / "0" / "3.changelog"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    offsets.write_text('v1\n{}\n{"eddyline": 1}\n{"logOffset": 2}')
+    disk = Disk(monkeypatch)
+    sync_plan(tmp_path, 3)
+    assert disk.synced == {p.stat().st_ino for f in files for p in (f, f.parent)}
+    host = bare(tmp_path, ADD, SINK)
+    synced: list[int] = []
+    monkeypatch.setattr(delivery, "sync_plan", lambda _, batch: synced.append(batch))
+    announce = host.delivery._announce
+
+    def announced(batch: int) -> None:
+        assert synced == [batch]
+        announce(batch)
+
+    monkeypatch.setattr(host.delivery, "_announce", announced)
+    take(host, (1, 1, 100))
+    assert synced == [0]
