@@ -204,8 +204,18 @@ def summary(totals: Totals, seconds: float) -> str:
     what = [plural(totals.batches, "micro-batch", "micro-batches"), plural(totals.rows, "row", "rows")]
     what += [plural(totals.changes, "change", "changes")]
     what += [f"{totals.late:,} late"] if totals.late else []
-    what += [f"{totals.bad:,} bad"] if totals.bad else []
+    rows = totals.bad - totals.unread_files
+    what += [f"{rows:,} bad"] if rows else []
+    what += [plural(totals.unread_files, "file not read", "files not read")] if totals.unread_files else []
     return f"{', '.join(what)} in {duration(seconds)}."
+
+
+def unread_files(totals: Totals) -> str:
+    """The files that a run could not read, one in a line, and what to do about them."""
+    lines = [f"{plural(totals.unread_files, 'file was', 'files were')} not read:", *(f"  {u}" for u in totals.unread)]
+    rest = totals.unread_files - len(totals.unread)
+    lines += [f"  … and {rest:,} more: see `eddyline late`"] if rest else []
+    return "\n".join([*lines, "A file is taken once by its name: mend it and put it there under a new name."])
 
 
 # words

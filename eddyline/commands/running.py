@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 
 from eddyline.commands.before_spark import check
-from eddyline.commands.display import Display, Lines, Live, summary
+from eddyline.commands.display import Display, Lines, Live, summary, unread_files
 from eddyline.errors import Error
 from eddyline.shell.printing import WIDE, Printer
 from eddyline.spark.checkpoint import Alone, folder_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Prepare = Callable[["Pipeline", Display, "Asked"], None]
 
 LOOK = 0.2  # seconds between looks at whether it still runs
+UNREAD = 3  # the exit code of a run that went well, but could not read all files
 INTERRUPTED = 130  # the exit code of what Ctrl-C has ended, as shells have it
 
 
@@ -73,7 +74,9 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
     if options.shows == "progress":
         word = "Done" if options.runs == "once" else "Stopped"
         print(f"{word}: {summary(display.totals, time.time() - begun)}", flush=True)
-    return INTERRUPTED if asked.at_once.is_set() else 0
+    if display.totals.unread_files:
+        print(unread_files(display.totals), file=sys.stderr, flush=True)
+    return INTERRUPTED if asked.at_once.is_set() else UNREAD if display.totals.unread_files else 0
 
 
 def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | None) -> None:

@@ -1,45 +1,33 @@
-"""Files that could not be read: found after a micro-batch, and entered in the dead-letter table of their stream.
+"""Files that could not be read: entered in the dead-letter table of their stream, and told to whoever watches.
 
-Spark skips such files, or the rest of them, when bad rows are to be set apart, and says so only in its log. Which files
-a micro-batch had stands in Spark's own logs, and how many rows in the footer of each: if as many came, all were read.
+Packers report those that they could not read. Files that were deleted after they were listed are found here: which
+files a micro-batch has stands in Spark's own logs, and packers say which ones they were given. Of files that Spark
+reads itself nobody says so; one that is gone when the micro-batch ends may have been read before.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.types as pt
 
-from eddyline import types as t
 from eddyline.delivery.names import folder_name
+from eddyline.errors import DataError
+from eddyline.spark.file_rows import Unread
+from eddyline.spark.listing import lists_files, local_files
 from eddyline.spark.outputs import in_utc, unique
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Stream, Table
 
-CHECKED = ("parquet",)
-# What Spark reads as a declared type, beside the type itself.
-_WIDENED = {
-    t.SHORT: (pa.int8(), pa.uint8()),
-    t.INT: (pa.int8(), pa.int16(), pa.uint8(), pa.uint16()),
-    t.BIGINT: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
-    t.DOUBLE: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.float32()),
-    t.STRING: (pa.large_string(), pa.binary(), pa.large_binary()),
-}
-
-
-@dataclass(frozen=True)
-class File:
-    path: str
-    rows: int  # as its footer says
-    why: str = ""  # it could not be read, if it could not
-    sure: bool = True  # whether that is known without counting
+GONE = "it was deleted after it was listed, before it was read"
+PERHAPS_GONE = "it was deleted before its micro-batch ended: its rows may not have been read"
+EMPTY = "it is empty: 0 bytes"
 
 
 def report_bad_files(
@@ -48,21 +36,46 @@ def report_bad_files(
     packed: Sequence[Mapping[str, Any]],
     batch: int,
 ) -> dict[str, list[str]]:
-    """Enters the unreadable files of a micro-batch; what was found.
+    """Enters the unread files of a micro-batch; by stream or table, the name of each and why it was not read.
 
     `relations` are in the order of Spark's sources; `packed` are the reports of source partitions.
     """
-    found: dict[str, list[str]] = {}
+    told: dict[str, list[str]] = {}
     for i, relation in enumerate(relations):
-        if relation is None or relation.external is None or relation.external.format.lower() not in CHECKED:
+        if relation is None or not local_files(relation):
             continue
-        files = [f for path in files_of(Path(settings.checkpoint), i, batch) if (f := looked_at(path, relation))]
-        came = sum(p["rows"] for p in packed if p["relation"].lower() == relation.name.lower())
-        bad = unread(files, came)
-        if bad:
-            found[relation.name] = [f"{f.path}: {f.why}" for f in bad]
-            _enter(settings, relation, bad, batch)
-    return found
+        reports = [p for p in packed if p["relation"].lower() == relation.name.lower()]
+        unread = [Unread(**u) for p in reports for u in p["unread"]]
+        listed = files_of(Path(settings.checkpoint), i, batch)
+        if lists_files(relation):
+            given = {file for p in reports for file in p["files"]}
+            unread += [Unread(path, _absence(path)) for path in listed if path not in given]
+        else:
+            unread += [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
+        if unread and settings.on_bad_rows == "stop":
+            raise unreadable(relation, unread[0])
+        if unread:
+            told[relation.name] = [f"{u.path}: {_why(u)}" for u in unread]
+            _enter(settings, relation, unread, batch)
+    return told
+
+
+def unreadable(relation: Stream | Table, file: Unread) -> DataError:
+    kind = "stream" if isinstance(relation, Stream) else "table"
+    return DataError(
+        f"The file {file.path!r} of {kind} {relation.name!r} cannot be read: {_why(file)}.",
+        hint="Mend it or put it back, or run with on_bad_rows = 'set apart'.",
+    )
+
+
+def _absence(path: str) -> str:
+    """Why Spark did not give a file that it has listed."""
+    return EMPTY if os.path.exists(path) and not os.path.getsize(path) else GONE
+
+
+def _why(file: Unread) -> str:
+    before = f"; {file.rows} rows before that were read" if file.rows else ""
+    return f"{file.why}{before}"
 
 
 def files_of(checkpoint: Path, source: int, batch: int) -> Iterator[str]:
@@ -88,60 +101,13 @@ def _log_offset(file: Path, source: int) -> int:
     return int(said.get("logOffset", -1))
 
 
-def looked_at(path: str, relation: Stream | Table) -> File | None:
-    """What the footer says of a file, and whether it can be read as its stream or table; None if the file has gone."""
-    try:
-        with pq.ParquetFile(path) as file:
-            rows, schema = file.metadata.num_rows, file.schema_arrow
-    except FileNotFoundError:
-        return None  # gone since: it was read, or Spark has said that it was not there
-    except (pa.ArrowException, OSError) as e:
-        return File(path, 0, str(e).splitlines()[0])
-    have = {n.lower(): given for n, given in zip(schema.names, schema.types, strict=True)}
-    for f in relation.fields:
-        given = have.get(f.name.lower())
-        if given is not None and not _reads(given, f.type):
-            return File(path, rows, f"column {f.name!r} is {given}, not {t.name_of(f.type)}", sure=False)
-    return File(path, rows)
-
-
-def _reads(given: pa.DataType, declared: pa.DataType) -> bool:
-    if declared == t.TIMESTAMP:
-        return bool(pt.is_timestamp(given))
-    return given == declared or given in _WIDENED.get(declared, ())
-
-
-def unread(files: Sequence[File], came: int) -> list[File]:
-    """Those of which not all rows came."""
-    bad = [f for f in files if f.why and f.sure]
-    missing = sum(f.rows for f in files) - came
-    if missing <= 0:
-        return bad
-    suspects = [f for f in files if f.why and not f.sure]
-    missing -= sum(f.rows for f in suspects)
-    if missing > 0:  # the footers are as they should be, and something after them is not
-        damaged = [File(f.path, f.rows, why) for f in files if not f.why and (why := _damage(f.path))]
-        suspects += damaged or [File(", ".join(f.path for f in files if not f.why), 0, f"{missing} rows were not read")]
-    return bad + suspects
-
-
-def _damage(path: str) -> str:
-    try:
-        with pq.ParquetFile(path) as file:
-            for _ in file.iter_batches():
-                pass
-    except (pa.ArrowException, OSError) as e:
-        return str(e).splitlines()[0]
-    return ""
-
-
-def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[File], batch: int) -> None:
+def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[Unread], batch: int) -> None:
     n = len(bad)
     first = [] if isinstance(relation, Stream) else [pa.nulls(n, pa.string())]
     nothing = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
     names = [*(["op"] if first else []), *(f.name for f in relation.fields)]
     reasons = pa.repeat("unreadable file", n)
-    columns = [*nothing, reasons, pa.array([f.why for f in bad]), pa.array([f.path for f in bad])]
+    columns = [*nothing, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad])]
     columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
     table = pa.table(
         [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline import types as t
 from eddyline.spark.tables import known
 from eddyline.sql.catalog import Stream, Table
+from eddyline.sql.columns import not_utf8, outside_calendar
 
 
 @dataclass(frozen=True)
@@ -31,19 +33,55 @@ class Checked:
 
 
 def checked(relation: Stream | Table, columns: Sequence[pa.Array], malformed: pa.Array, place: pa.Array) -> Checked:
+    """Finds the bad rows. Values that nobody could show are NULL in the columns, and told in the text of their rows."""
     problems: list[tuple[pa.Array, str]] = [(malformed.is_valid(), "malformed")]
+    names = [*([] if isinstance(relation, Stream) else ["op"]), *(f.name for f in relation.fields)]
+    kept = list(columns)
+    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+        for mask, reason in _without_form(name, column):
+            problems.append((mask, reason))
+            texts = pa.array([f"{name} = {_shown(v)}" for v in _raw(column.filter(mask))], pa.string())
+            malformed = pc.coalesce(malformed, spread(mask, texts))
+            kept[i] = pc.if_else(mask, pa.scalar(None, column.type), kept[i])
     if isinstance(relation, Stream):
         time = relation.fields[relation.time].name
-        problems.append((columns[relation.time].is_null(), f"no event time ({time} is NULL)"))
+        problems.append((kept[relation.time].is_null(), f"no event time ({time} is NULL)"))
     else:
-        problems.append((pc.invert(pc.fill_null(known(columns[0]), False)), "unknown operation"))
+        problems.append((pc.invert(pc.fill_null(known(kept[0]), False)), "unknown operation"))
         for i in relation.key:
-            problems.append((columns[i + 1].is_null(), f"no key ({relation.fields[i].name} is NULL)"))
+            problems.append((kept[i + 1].is_null(), f"no key ({relation.fields[i].name} is NULL)"))
     reasons = pa.nulls(len(malformed), pa.string())
     for mask, reason in reversed(problems):
         reasons = pc.if_else(pc.fill_null(mask, False), pa.scalar(reason), reasons)
     bad = reasons.is_valid().to_numpy(zero_copy_only=False)
-    return Checked(relation, list(columns), malformed, place, bad, reasons)
+    if bad.any() and pa.types.is_dictionary(place.type):
+        place = place.dictionary_decode()
+    return Checked(relation, kept, malformed, place, bad, reasons)
+
+
+def _without_form(name: str, column: pa.Array) -> Iterator[tuple[pa.Array, str]]:
+    """Which values are none of their type, and why."""
+    if (mask := not_utf8(column)) is not None:
+        yield mask, f"text that is not UTF-8 ({name})"
+    if (mask := outside_calendar(column)) is not None:
+        yield mask, f"a time outside the years 1 to 9999 ({name})"
+
+
+def _raw(column: pa.Array) -> list[bytes | int]:
+    """Values as what they are made of."""
+    if column.type == t.STRING:
+        return list(column.view(pa.binary()).to_pylist())
+    return list(column.view(pa.int64() if column.type == t.TIMESTAMP else pa.int32()).to_pylist())
+
+
+def _shown(value: bytes | int) -> str:
+    return repr(value)[1:] if isinstance(value, bytes) else f"{value} since 1970"
+
+
+def spread(mask: pa.Array, texts: pa.Array) -> pa.Array:
+    """The texts at the rows of the mask, one after the other; NULL elsewhere."""
+    here = mask.to_numpy(zero_copy_only=False)
+    return texts.take(pa.array(np.cumsum(here) - 1, mask=~here))
 
 
 def first_problem(found: Checked, partition: int, start: int) -> str:

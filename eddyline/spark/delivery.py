@@ -136,8 +136,7 @@ class Delivery:
             remove_files(self.settings.own / "dead_letter", batch)
         dead = [s for s in staged if s.sink == DEAD_LETTER]
         commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
-        if self.settings.on_bad_rows == "set apart":
-            reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
+        reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
         planned.result()

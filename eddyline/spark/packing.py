@@ -11,6 +11,7 @@ the place that a source gives them says little of when they came, and may be ano
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -26,16 +27,19 @@ from eddyline.local.pooling import pooled
 from eddyline.local.running import RunningFamily, arrived
 from eddyline.operators.pool import Pool
 from eddyline.spark import blocks
+from eddyline.spark.bad_files import unreadable
 from eddyline.spark.checking import Checked, checked, first_problem
 from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily, SplitQueries
+from eddyline.spark.file_rows import FileReader, Unread, local
 from eddyline.spark.guard import watched
+from eddyline.spark.listing import fields_of, root_of
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
 from eddyline.spark.seen import Spans, joined, spans
 from eddyline.spark.settings import Moment, Settings
 from eddyline.sql.catalog import Stream, Table
-from eddyline.sql.columns import as_type
+from eddyline.sql.columns import in_type
 from eddyline.state.delta import MIN, Ints, micros
 
 Sent = tuple[int, bytes]  # bucket, block
@@ -56,6 +60,8 @@ class Partition:
     late: int = 0
     bad: int = 0
     first_bad: str = ""
+    files: list[str] = field(default_factory=list)  # that were looked at, if the source gives files
+    unread: list[Unread] = field(default_factory=list)
     spans: Spans = field(default_factory=dict)  # of its numbers
     matches: dict[int, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -63,8 +69,10 @@ class Partition:
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
-        names = ("relation", "rows", "late", "bad", "first_bad", "spans", "matches", "failures", "functions", "seconds")
-        return {n: getattr(self, n) for n in names} | {"staged": self.stager.report()}
+        names = ("relation", "rows", "late", "bad", "first_bad", "files", "spans", "matches", "failures", "functions")
+        unread = [asdict(u) for u in self.unread]
+        known = {n: getattr(self, n) for n in (*names, "seconds")}
+        return known | {"unread": unread, "staged": self.stager.report()}
 
 
 class Packer:
@@ -93,6 +101,19 @@ class Packer:
         sent = self._stream(partition, rows) if is_stream else self._table(partition, rows)
         partition.seconds += time.perf_counter() - begun
         return sent
+
+    def pack_files(self, partition: Partition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
+        """Packs files that Spark has listed, piece by piece. Those that cannot be read are told in the report."""
+        catalog = self.replica.catalog
+        relation = catalog.streams.get(partition.relation) or catalog.tables[partition.relation]
+        reader = FileReader(fields_of(relation), root_of(relation, self.settings.base))
+        partition.files += [local(a) for a in addresses]
+        for piece in reader.pieces(partition.files):
+            if sent := self.pack(partition, piece):
+                yield sent
+        partition.unread = reader.unread
+        if reader.unread and self.settings.on_bad_rows == "stop":
+            raise unreadable(relation, reader.unread[0])
 
     def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         stream = self.replica.catalog.streams[partition.relation]
@@ -166,8 +187,8 @@ class Packer:
         Others are set apart, or stop the run, as was chosen.
         """
         types = [*([] if isinstance(relation, Stream) else [t.STRING]), *(f.type for f in relation.fields)]
-        columns = [as_type(rows.column(i), type_) for i, type_ in enumerate(types)]
-        malformed, place = (as_type(rows.column(len(types) + i), t.STRING) for i in range(2))
+        columns = [in_type(rows.column(i), type_) for i, type_ in enumerate(types)]
+        malformed, place = (rows.column(len(types) + i).combine_chunks() for i in range(2))
         start, partition.rows = partition.rows, partition.rows + rows.num_rows
         numbers = np.arange(start, partition.rows)
         found = checked(relation, columns, malformed, place)

@@ -30,6 +30,7 @@ from eddyline.spark.externals import Rules
 from eddyline.spark.failures import interrupted_briefly, is_interruption, told_of
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
+from eddyline.spark.listing import lists_files
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
 from eddyline.spark.relocating import relocate
@@ -260,11 +261,14 @@ class Pipeline:
             key = relation.name.lower()
             if relation.external is not None or key in self.sources or isinstance(relation, Stream):
                 frames.append((key, source(self.spark, relation, self.sources.get(key))))
-                self.delivery.relations.append(relation)
+                self.delivery.relations.append(None if key in self.sources else relation)
         if len(frames) == 1:
             raise CatalogError("The pipeline has no stream.", hint=_NO_STREAM)
         fix_sources(self.settings, [name for name, _ in frames])
-        packed = [f.mapInArrow(pack(self.settings, keys, i, name), PACKED) for i, (name, f) in enumerate(frames)]
+        packed = []
+        for i, (name, frame) in enumerate(frames):
+            given: Literal["rows", "files"] = "files" if lists_files(self.delivery.relations[i]) else "rows"
+            packed.append(frame.mapInArrow(pack(self.settings, keys, i, name, given), PACKED))
         together = reduce(DataFrame.unionAll, packed)
         process = Process(self.settings, keys)
         return together.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")

@@ -47,6 +47,11 @@ def scheme_of(path: str) -> str:
     return "" if found is None else found[1].lower()
 
 
+def is_local(path: str) -> bool:
+    """Whether an address is a path of this machine's file system."""
+    return scheme_of(path) in ("", "file")
+
+
 def place_of(sink: Sink, settings: Settings) -> Path:
     """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
     is_file = sink.external.format.lower() in FILES

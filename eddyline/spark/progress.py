@@ -19,6 +19,7 @@ from eddyline.spark.counts import sum_by_number
 from eddyline.spark.mirror import Mirror
 from eddyline.state.delta import MIN
 
+LISTED = 20  # unread files that are named at the end of a run
 Listener = Callable[["Figures"], None]
 
 
@@ -69,6 +70,7 @@ class Figures:
     backlog: int | None = None  # rows that wait at the sources, if these tell
     first_bad: str = ""  # what was wrong with the first bad row
     warnings: Sequence[FunctionWarning] = ()  # of functions whose calls failed, one for each
+    unread: tuple[str, ...] = ()  # files that could not be read, each with the reason
 
     @property
     def seconds(self) -> float:
@@ -124,6 +126,8 @@ class Totals:
     rows: int = 0
     late: int = 0
     bad: int = 0
+    unread_files: int = 0
+    unread: list[str] = field(default_factory=list)  # the first of them, each with the reason
     changes: int = 0
     seconds: float = 0.0
     cache_hits: int = 0
@@ -134,6 +138,8 @@ class Totals:
         self.batches += 1
         for name in ("rows", "late", "bad", "changes", "seconds", "cache_hits", "cache_misses"):
             setattr(self, name, getattr(self, name) + getattr(f, name))
+        self.unread_files += len(f.unread)
+        self.unread += f.unread[: max(0, LISTED - len(self.unread))]
         self.families = {n: self.families.get(n, 0) + of.changes for n, of in f.families.items()}
 
 
@@ -187,6 +193,7 @@ def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mi
     )
     return Figures(
         batch=batch,
+        unread=tuple(why for _, found in unread for why in found),
         ended=time.time(),
         version=min(r["version"] for r in reports),
         families=_families(mirror, reports, packed),

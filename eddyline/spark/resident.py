@@ -35,6 +35,11 @@ _DISK = "Start the pipeline again when that is mended: what was delivered so far
 class Resident:
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._answers: dict[str, Callable[..., None]] = {
+            "pack": self._pack,
+            "pack files": self._pack_files,
+            "step": self._step,
+        }
         # By checkpoint, for an executor may serve several pipelines; and by bucket.
         self._packers: dict[str, Packer] = {}
         self._keepers: dict[tuple[str, int], Keeper] = {}
@@ -46,7 +51,7 @@ class Resident:
             try:
                 kind, *rest = worker.recv()
                 with self._lock:
-                    (self._pack if kind == "pack" else self._step)(worker, *rest)
+                    self._answers[kind](worker, *rest)
             except (EOFError, ConnectionError):
                 pass  # the task was killed; its work will be asked for again
             except Exception as e:
@@ -55,14 +60,30 @@ class Resident:
     # packing
 
     def _pack(self, worker: Connection, settings: Settings, moment: Moment, relation: str, number: int) -> None:
-        packer = self._packers.pop(settings.checkpoint, None)  # until it has gone well
-        if packer is None or packer.settings != settings or not packer.replica.can_move_to(moment.version):
-            packer = Packer(settings)
+        packer = self._packer(settings, moment)
         partition = packer.open(moment, relation, number)
         while rows := worker.recv_bytes():
             worker.send(("sent", packer.pack(partition, pa.ipc.open_stream(rows).read_all())))
         worker.send(("sent", packer.close(partition)))
         self._packers[settings.checkpoint] = packer
+
+    def _pack_files(
+        self, worker: Connection, settings: Settings, moment: Moment, relation: str, number: int, names: list[str]
+    ) -> None:
+        packer = self._packer(settings, moment)
+        partition = packer.open(moment, relation, number)
+        for sent in packer.pack_files(partition, names):
+            worker.send(("sent", sent))
+        worker.send(("sent", []))
+        worker.send(("sent", packer.close(partition)))
+        self._packers[settings.checkpoint] = packer
+
+    def _packer(self, settings: Settings, moment: Moment) -> Packer:
+        """The packer of a pipeline, which is kept again when all has gone well."""
+        packer = self._packers.pop(settings.checkpoint, None)
+        if packer is None or packer.settings != settings or not packer.replica.can_move_to(moment.version):
+            packer = Packer(settings)
+        return packer
 
     # steps of buckets
 

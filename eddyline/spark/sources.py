@@ -1,7 +1,8 @@
 """Sources: a stream or table `USING` a Spark format as a streaming DataFrame of its declared columns, in order.
 
 Two columns come after them: the text of a row that could not be read, and where it is; both NULL for a good row. What
-becomes of bad rows is decided where rows are packed.
+becomes of bad rows is decided where rows are packed. Of parquet files that can be opened from here, the DataFrame holds
+only the names: their rows are read where they are packed (`file_rows.py`).
 """
 
 from __future__ import annotations
@@ -19,22 +20,14 @@ from pyspark.sql.datasource import DataSource
 from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.spark.externals import owner_of
+from eddyline.spark.listing import FILES, TEXT_FILES, fields_of, lists_files
 from eddyline.spark.references import resolved
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
-TEXT_FILES = ("json", "csv", "xml")  # formats that give the text of a row they cannot read
-FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are told their schema
 MALFORMED, PLACE = "_malformed", "_place"
-OP = "op"  # the column of a table's changelog that says what happened to the row
-
-
-def fields_of(relation: Stream | Table) -> list[Field]:
-    """The columns a source must give: those declared, and for a table the operation before them."""
-    if isinstance(relation, Stream):
-        return list(relation.fields)
-    op = OP if relation.external is None else relation.external.options.get("op", OP)
-    return [Field(op, t.STRING), *relation.fields]
+LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark's format binaryFile
+CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's own reader of parquet knows
 
 
 def register(spark: SparkSession, format_: type[DataSource]) -> str:
@@ -79,11 +72,28 @@ def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | Non
     match relation.external.format.lower():
         case "kafka":
             return _kafka(spark, relation, options, fields)
+        case _ if lists_files(relation):
+            return _listed(spark, relation, options)
         case format_ if format_ in FILES:
             return _files(spark, relation, format_, options, fields)
         case _:
             frame = spark.readStream.format(relation.external.format).options(**options).load()
             return _converted(frame, relation, fields, F.lit(None))
+
+
+def _listed(spark: SparkSession, relation: Stream | Table, options: dict[str, str]) -> DataFrame:
+    """The files of a source by name. One that has gone is passed over here, and missed in `bad_files.py`.
+
+    Spark keeps the same log of files for every format, so that checkpoints go on whoever reads the files.
+    """
+    for name in options:
+        if name.lower() in CALENDARS:
+            raise CatalogError(
+                f"The source of {relation.name!r} cannot have the option {name!r}.",
+                hint="Remove it: dates of every year are read in the Gregorian calendar.",
+            )
+    reader = spark.readStream.format("binaryFile").options(**options).option("ignoreMissingFiles", "true")
+    return reader.schema(LISTING).load().select("path")
 
 
 def _files(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,8 +35,10 @@ _packed_schema = pa.schema(
 )
 
 
-def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Callable[[Any], Any]:
-    """The function for `mapInArrow` over the rows of one stream or table."""
+def pack(
+    settings: Settings, keys: list[int], source: int, relation: str, given: Literal["rows", "files"] = "rows"
+) -> Callable[[Any], Any]:
+    """The function for `mapInArrow` over the rows of one stream or table, or over the names of its files."""
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _task()
@@ -44,18 +46,32 @@ def pack(settings: Settings, keys: list[int], source: int, relation: str) -> Cal
         number = task.partitionId()
         sent = 0
         with call(slot_of_partition(number)) as resident:
-            resident.send(("pack", settings, moment, relation, number))
-            for piece in _pieces(batches, relation):
-                resident.send_bytes(piece)
-                blocks = _answer(resident)
+            about = settings, moment, relation, number
+            answers = _files(resident, batches, about) if given == "files" else _rows(resident, batches, about)
+            for blocks in answers:
                 yield from (_row(keys[b], source, number, sent + i, body) for i, (b, body) in enumerate(blocks))
                 sent += len(blocks)
-            resident.send_bytes(b"")
             *notes, report = _answer(resident)
             yield from (_row(keys[b], source, number, sent + i, body) for i, (b, body) in enumerate(notes))
             yield _row(keys[report[0]], source, number, REPORT, report[1])
 
     return packed
+
+
+def _rows(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[Any, ...]) -> Iterator[Any]:
+    """Hands rows over piece by piece; what each was packed to."""
+    resident.send(("pack", *about))
+    for piece in _pieces(batches, about[2]):
+        resident.send_bytes(piece)
+        yield _answer(resident)
+    resident.send_bytes(b"")
+
+
+def _files(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[Any, ...]) -> Iterator[Any]:
+    """Hands the names of files over; what their rows were packed to."""
+    resident.send(("pack files", *about, [name for b in batches for name in b.column(0).to_pylist()]))
+    while blocks := _answer(resident):
+        yield blocks
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], relation: str) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,19 +23,66 @@ def as_type(
     array: pa.Array | pa.ChunkedArray, to: pa.DataType, text: Literal["checked", "trusted"] = "trusted"
 ) -> pa.Array:
     """The column in the type; ValueError says what does not fit. `text`: whether it must be looked at for bad UTF-8."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _plain(array)
     if text == "checked" and is_text(array.type):
         _check_text(array)
+    converted = in_type(array, to)
+    if outside_calendar(converted) is not None:
+        raise ValueError("found a time outside the years 1 to 9999")
+    return converted
+
+
+def in_type(array: pa.Array | pa.ChunkedArray, to: pa.DataType) -> pa.Array:
+    """The column in the type, with times of any year; ValueError says what does not fit."""
+    array = _plain(array)
     try:
-        found = array if array.type == to else _converted(array, to)
+        return array if array.type == to else _converted(array, to)
     except (pa.ArrowException, OverflowError, LookupError) as e:
         raise ValueError(str(e)) from None
-    if to in _CALENDAR:
-        _check_calendar(found, *_CALENDAR[to])
-    return found
+
+
+def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def outside_calendar(array: pa.Array) -> pa.Array | None:
+    """Which values of a TIMESTAMP or DATE column lie outside the years 1 to 9999; None if none does."""
+    if array.type not in _CALENDAR:
+        return None
+    first, last = _CALENDAR[array.type]
+    whole = array.cast(pa.int64() if array.type == t.TIMESTAMP else pa.int32())
+    low, high = (x.as_py() for x in pc.min_max(whole).values())
+    if low is None or first <= low <= high <= last:
+        return None
+    return pc.fill_null(pc.or_(pc.less(whole, first), pc.greater(whole, last)), False)
+
+
+def not_utf8(array: pa.Array) -> pa.Array | None:
+    """Which values of a STRING column are bytes that are no UTF-8; None if none is. Plain ASCII costs one pass."""
+    if array.type != t.STRING or array.buffers()[2] is None or _is_ascii(array.buffers()[2]):
+        return None
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        values = array.view(pa.binary()).to_pylist()
+        return pa.array([v is not None and not _decodes(v) for v in values])
+    return None
+
+
+def _is_ascii(buffer: pa.Buffer) -> bool:
+    whole = len(buffer) // 8 * 8
+    words, rest = np.frombuffer(buffer, np.uint64, whole // 8), np.frombuffer(buffer, np.uint8, offset=whole)
+    return not bool((words & np.uint64(0x8080808080808080)).any() or (rest & np.uint8(0x80)).any())
+
+
+def _decodes(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _converted(array: pa.Array, to: pa.DataType) -> pa.Array:
@@ -81,10 +129,3 @@ def _check_text(array: pa.Array) -> None:
                 shown = value if len(value) < 60 else value[:57] + b"..."
                 raise ValueError(f"row {row} has {shown!r}, which is not valid UTF-8") from None
         raise ValueError(str(e)) from None
-
-
-def _check_calendar(array: pa.Array, first: int, last: int) -> None:
-    whole = array.cast(pa.int64() if array.type == t.TIMESTAMP else pa.int32())
-    low, high = (x.as_py() for x in pc.min_max(whole).values())
-    if low is not None and not first <= low <= high <= last:
-        raise ValueError("found a time outside the years 1 to 9999")

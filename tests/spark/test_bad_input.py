@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -40,7 +42,7 @@ def test_unreadable_files_and_rows_without_time_are_set_apart_and_the_rest_is_pr
     (tmp_path / "in" / "t" / "garbage.parquet").write_bytes(b"this is no parquet file")
     found.put("t", pa.table({"symbol": ["x"], "price": ["much"], "ts": pa.array([0], pa.timestamp("us"))}))
     found.put("t", [{"symbol": "b", "price": 9.0, "ts": None}, *rows(5)])
-    found.put("t", pa.table({"symbol": ["y"], "price": [7], "ts": pa.array([0], pa.timestamp("us"))}))
+    found.put("t", pa.table({"symbol": ["y"], "price": [False], "ts": pa.array([0], pa.timestamp("us"))}))
     found.run()
     assert prices(found) == [float(i) for i in range(10)]
     dead = {(r["reason"], Path(r["place"]).name, r["price"]) for r in found.dead("t")}
@@ -51,7 +53,45 @@ def test_unreadable_files_and_rows_without_time_are_set_apart_and_the_rest_is_pr
         ("unreadable file", "00003.parquet", None),
     }
     texts = {Path(r["place"]).name: r["text"] for r in found.dead("t")}
-    assert texts["00003.parquet"] == "column 'price' is int64, not DOUBLE"
+    assert texts["00003.parquet"] == "column 'price' is bool, not DOUBLE"
+
+
+def test_files_of_pandas_are_read_and_values_that_do_not_fit_are_set_apart(spark: SparkSession, tmp_path: Path) -> None:
+    script = """CREATE STREAM t (symbol STRING, qty INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 HOURS
+  USING parquet OPTIONS (path '{in}/t');
+CREATE CONTINUOUS QUERY q AS SELECT symbol, qty FROM t WHERE qty > 0;"""
+    found = Small(spark, tmp_path, script, on_bad_rows="set apart")
+    frame = pd.DataFrame({"symbol": ["a", "b", "c"], "qty": [1, 3_000_000_000, 3]})
+    frame["symbol"] = frame["symbol"].astype("category")
+    frame["ts"] = pd.to_datetime(["2026-01-01 00:00:00.123456"] * 3).astype("datetime64[ns]")
+    frame.to_parquet(tmp_path / "in" / "t" / "frame.parquet")
+    found.run()
+    assert sorted((r["symbol"], r["qty"]) for r in found.rows("family_1")) == [("a", 1), ("c", 3)]
+    assert {r["ts"].replace(tzinfo=None) for r in found.rows("family_1")} == {datetime(2026, 1, 1, 0, 0, 0, 123456)}
+    assert [(r["symbol"], r["reason"], r["text"], Path(r["place"]).name) for r in found.dead("t")] == [
+        ("b", "malformed", "qty = 3000000000 (int64), which no INT is", "frame.parquet")
+    ]
+
+
+def test_a_file_that_is_deleted_after_it_was_listed_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    found = small(spark, tmp_path, "parquet", "stop")
+    found.put("t", [{"symbol": "b", "price": 9.0, "ts": None}, *rows(0)])
+    found.put("t", rows(5))
+    with pytest.raises(StreamingQueryException, match="no event time"):
+        found.run()  # the micro-batch is planned now
+    (tmp_path / "in" / "t" / "00001.parquet").unlink()
+    with pytest.raises(StreamingQueryException, match=r"no event time|deleted after it was listed"):
+        found.run()
+    found = small(spark, tmp_path, "parquet", "set apart")
+    found.run()
+    assert prices(found) == [float(i) for i in range(5)]
+    gone = [r for r in found.dead("t") if r["reason"] == "unreadable file"]
+    assert [(Path(r["place"]).name, r["text"]) for r in gone] == [
+        ("00001.parquet", "it was deleted after it was listed, before it was read")
+    ]
+    figures = found.pipe.figures()
+    assert figures is not None
+    assert figures.unread == (f"{tmp_path}/in/t/00001.parquet: it was deleted after it was listed, before it was read",)
 
 
 def test_a_file_that_is_damaged_behind_its_footer_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -193,21 +193,30 @@ def test_queries_come_and_go_while_it_runs_and_ctrl_c_ends_it_in_order(place: Pl
     assert "above" in terminal.screen and "Traceback" not in terminal.screen
 
 
-def test_a_bad_row_stops_a_run_with_one_clear_error_and_the_next_run_sets_it_apart(place: Place) -> None:
+def test_a_bad_row_stops_a_run_with_a_clear_error_and_the_next_run_tells_what_it_did_not_read(
+    place: Place,
+) -> None:
     place.script.write_text(place.script.read_text() + "CREATE CONTINUOUS QUERY q AS SELECT a FROM s;")
     place.put(1, None, 3)
+    garbage = place.folder / "in" / "garbage.parquet"
     stopped = place.run("--once", "--on-bad-rows", "stop", "--quiet")
     assert (stopped.returncode, stopped.stdout) == (1, "")
     first, *others = stopped.stderr.splitlines()
     assert re.match(r"Error: Row 1 of .* of stream 's' is bad: no event time", first)
     assert len(others) == 1 and "set apart" in others[0]
 
+    garbage.write_bytes(b"no parquet at all")
     done = place.run("--once")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 3  # it went well, but not all was read
+    said, file, remedy = done.stderr.splitlines()
+    assert said == "1 file was not read:" and file.startswith(f"  {garbage}: ") and "under a new name" in remedy
     assert re.search(r"^Batch 0 in .* · 3 rows .* · 2 changes .* · 1 query · .* · 1 bad", done.stdout, re.MULTILINE)
-    assert done.stdout.splitlines()[-1].startswith("Done: 1 micro-batch, 3 rows, 2 changes, 1 bad in ")
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Done: 2 micro-batches, 3 rows, 2 changes, 1 bad, 1 file not read in ")
     assert place.found("family_2") == [("q", 1), ("q", 3)]
-    assert re.search(r"^s +no event time.* 1$", place.call("late").stdout, re.MULTILINE)
+    late = place.call("late").stdout
+    assert re.search(r"^s +no event time.* 1$", late, re.MULTILINE)
+    assert re.search(r"^s +unreadable file +1$", late, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

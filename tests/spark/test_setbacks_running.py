@@ -16,7 +16,6 @@ import pytest
 from eddyline.errors import StateError
 from eddyline.local.running import RunningFamily
 from eddyline.spark import keeping, logged
-from eddyline.spark.bad_files import File, unread
 from eddyline.spark.calling import machine_folder
 from eddyline.spark.checkpoint import Alone
 from eddyline.spark.control import ControlReader
@@ -225,17 +224,3 @@ def test_tuples_behind_the_clock_of_a_query_are_set_apart_under_the_latest_clock
 
 
 # files
-
-
-@pytest.mark.parametrize(
-    ("files", "came", "bad"),
-    [
-        ([File("a", 3), File("b", 4)], 7, []),
-        ([File("a", 3), File("b", 0, "no footer")], 3, ["b"]),
-        ([File("a", 3), File("b", 4, "another type", sure=False)], 7, []),
-        ([File("a", 3), File("b", 4, "another type", sure=False)], 3, ["b"]),
-        ([File("/no/such", 3), File("b", 4, "another type", sure=False)], 2, ["b", "/no/such"]),
-    ],
-)
-def test_files_are_held_to_the_rows_that_came(files: list[File], came: int, bad: list[str]) -> None:
-    assert [f.path for f in unread(files, came)] == bad

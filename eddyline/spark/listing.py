@@ -1,0 +1,49 @@
+"""Which sources Spark only lists the files of, and what the files must give.
+
+Parquet files that can be opened from here are read where they are packed (`file_rows.py`). All other formats, and files
+in stores that are not mounted, are read by Spark.
+"""
+
+from __future__ import annotations
+
+import os
+
+from eddyline import types as t
+from eddyline.spark.places import is_local, local_path
+from eddyline.sql.bound import Field
+from eddyline.sql.catalog import Stream, Table
+
+TEXT_FILES = ("json", "csv", "xml")  # formats that give the text of a row they cannot read
+FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are told their schema
+OP = "op"  # the column of a table's changelog that says what happened to the row
+
+
+def fields_of(relation: Stream | Table) -> list[Field]:
+    """The columns a source must give: those declared, and for a table the operation before them."""
+    if isinstance(relation, Stream):
+        return list(relation.fields)
+    op = OP if relation.external is None else relation.external.options.get("op", OP)
+    return [Field(op, t.STRING), *relation.fields]
+
+
+def lists_files(relation: Stream | Table | None) -> bool:
+    """Whether Spark only lists the files of a source, and packers read them."""
+    return relation is not None and local_files(relation) and _format(relation) == "parquet"
+
+
+def local_files(relation: Stream | Table) -> bool:
+    """Whether a source is files that can be opened from here, whoever reads them."""
+    path = "" if relation.external is None else relation.external.options.get("path", "")
+    return _format(relation) in FILES and is_local(path)
+
+
+def _format(relation: Stream | Table) -> str:
+    return "" if relation.external is None else relation.external.format.lower()
+
+
+def root_of(relation: Stream | Table, base: str) -> str | None:
+    """The folder of a source whose files are listed; None if its path is a pattern. A relative one begins at `base`."""
+    path = "" if relation.external is None else relation.external.options.get("path", "")
+    if any(c in path for c in "*?[{"):
+        return None
+    return os.path.normpath(os.path.join(base, local_path(path, f"source of {relation.name!r}")))
