@@ -68,10 +68,11 @@ def note_failure(settings: Settings, error: str) -> None:
 def amend(settings: Settings, latest: int) -> Amendment | None:
     """Amends the planned micro-batch, if it has failed and the catalog has moved on; counts this start as an attempt.
 
-    No task may be running. `latest` is the last commit of the catalog.
+    No task may be running. `latest` is the last commit of the catalog. A micro-batch that was delivered to all sinks
+    stays as it is: readers may have seen it, and its catalog is not the problem.
     """
     batch = planned(Path(settings.checkpoint))
-    if batch is None:
+    if batch is None or settings.clocks_file(batch).exists():
         return None
     before = _attempts(settings.own, batch)
     _write_attempts(settings.own, Attempts(batch, before.starts + 1))

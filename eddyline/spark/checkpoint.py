@@ -13,10 +13,12 @@ from uuid import uuid4
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark.commits import CommitLog
+from eddyline.spark.disk import writing
 from eddyline.spark.externals import Rules
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.offsets import check_logs, last_batch, read_offset
 from eddyline.spark.places import local_path
+from eddyline.spark.private import make_private, open_private
 from eddyline.spark.settings import pipeline_file, write_whole
 
 FORMAT = 1
@@ -54,7 +56,19 @@ def fixed(folder: Path) -> Fixed | None:
         raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
 
 
+def make_own(folder: Path) -> None:
+    """Makes the checkpoint, if it is not there, and Eddyline's folder in it: both are their owner's alone.
+
+    A checkpoint that is there keeps its mode.
+    """
+    with writing(f"The checkpoint {str(folder)!r}"):
+        if not folder.exists():
+            make_private(folder)
+        make_private(folder / "eddyline")
+
+
 def begin(folder: Path, new: Fixed) -> None:
+    make_own(folder)
     write_whole(pipeline_file(folder), json.dumps({"format": FORMAT} | asdict(new)))
 
 
@@ -84,9 +98,9 @@ class Alone:
         lock = self.folder / "eddyline" / "run.lock"
         taken = self._here.get(self.folder, lambda: False)()
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
+            make_own(self.folder)
             if self._lock is None and not taken:
-                self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._lock = open_private(lock, os.O_RDWR)
         except OSError as e:
             raise StateError(f"The checkpoint {str(self.folder)!r} cannot be written: {e.strerror}.") from None
         try:

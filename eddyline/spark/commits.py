@@ -8,7 +8,6 @@ own offset log (`control.py`).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -21,9 +20,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from eddyline.delivery.durable import fsync_folder, make_folder
 from eddyline.errors import StateError
 from eddyline.spark import blocks
 from eddyline.spark.disk import writing
+from eddyline.spark.private import locked, make_private, open_private
 from eddyline.state.delta import Ints
 
 FORMAT = 1
@@ -241,14 +242,15 @@ class CommitLog:
                 yield from self._read(self._file(number, kind))
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """One writer at a time, over all processes."""
+    def lock(self, busy: Literal["wait", "skip"] = "wait") -> Iterator[bool]:
+        """One writer at a time, over all processes; with "skip", gives False at once if another is at work."""
         with writing(self._what()):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("w")
-        with lock as f:
-            fcntl.flock(f, fcntl.LOCK_EX)
-            yield
+            if not self.path.is_dir():
+                make_folder(self.path)
+                make_private(self.path)
+            lock = open_private(self.path / "lock", os.O_RDWR)
+        with locked(lock, self.path / "lock", busy) as held:
+            yield held
 
     def append(self, actions: Sequence[Action]) -> int:
         """Writes the next commit, whole or not at all. The lock must be held."""
@@ -311,13 +313,14 @@ class CommitLog:
         header: dict[str, Any] = {"format": FORMAT, "number": number, "digest": blocks.digest(*bodies)}
         with writing(self._what()):
             try:
-                with beside.open("wb") as f:
+                with os.fdopen(open_private(beside, os.O_WRONLY), "wb") as f:
                     size = f.write(blocks.join([json.dumps(header).encode(), *bodies]))
                     f.flush()
                     os.fsync(f.fileno())
                 os.link(beside, file)  # fails if it exists
             finally:
                 beside.unlink(missing_ok=True)
+            fsync_folder(self.path)
         return size
 
     def _what(self) -> str:

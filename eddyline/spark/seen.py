@@ -52,7 +52,8 @@ class Seen:
                 name = p["relation"].lower()
                 self.streams[name] = joined(self.streams.get(name, {}), p["spans"])
         if self.streams != before:
-            write_whole(file, json.dumps({"buckets": self.buckets, "streams": self.streams}))
+            said = json.dumps({"buckets": self.buckets, "streams": self.streams})
+            write_whole(file, said, "none")  # it may be lost
 
 
 def seen_file(own: Path) -> Path:

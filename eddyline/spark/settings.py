@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from eddyline.delivery.durable import Durability, fsync_folder, make_folder
 from eddyline.errors import StateError
 from eddyline.spark.disk import writing
+from eddyline.spark.private import open_private
 
 if TYPE_CHECKING:
     from eddyline.spark.commits import CommitLog
@@ -96,17 +98,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(n for n in names if n) or "none"
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all."""
+def write_whole(file: Path, text: str, durability: Durability = "fsync") -> None:
+    """Writes a file, its owner's alone, that is there whole or not at all, also after a loss of power."""
     beside = file.with_name(f".{file.name}")
     with writing(f"The file {str(file)!r}"):
+        if not file.parent.is_dir():
+            make_folder(file.parent)
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w") as f:
+            with os.fdopen(open_private(beside, os.O_WRONLY | os.O_TRUNC), "w") as f:
                 f.write(text)
                 f.flush()
-                os.fsync(f.fileno())
+                if durability == "fsync":
+                    os.fsync(f.fileno())
             os.replace(beside, file)
+            if durability == "fsync":
+                fsync_folder(file.parent)
         except OSError:
             beside.unlink(missing_ok=True)
             raise
