@@ -36,7 +36,7 @@ from eddyline.spark.commits import (
     SplitQueries,
     Undefine,
 )
-from eddyline.spark.guard import Bad, watched
+from eddyline.spark.guard import Bad, started, watched
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import lives_in, route_name
 from eddyline.spark.settings import Settings
@@ -269,9 +269,12 @@ class Bucket:
 
     def _start(self, number: int) -> None:
         family = self.replica.families[number]
-        running = RunningFamily(family, self.replica.functions, self.settings.clock_policy, "not kept")
-        self.running[number] = running
         self.since.setdefault(number, [])
+        running = started(family, self.replica.functions, self.settings.clock_policy)
+        if isinstance(running, str):
+            self._break(number, running)
+            return
+        self.running[number] = running
         running.clock = self.clock_of(running)
         if running.tables:
             contents = self._contents(running)

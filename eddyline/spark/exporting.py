@@ -29,7 +29,7 @@ from eddyline.families.family import Family
 from eddyline.spark.checkpoint import mirror_of
 from eddyline.spark.epochs import committed
 from eddyline.spark.mirror import Mirror
-from eddyline.spark.settings import pipeline_file
+from eddyline.spark.settings import pipeline_file, write_whole
 from eddyline.sql.catalog import Sink
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import CreateQuery
@@ -65,8 +65,9 @@ def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
         columns = mirror.tables[table.name.lower()].columns
         pq.write_table(pa.table(list(columns), names=[f.name for f in table.fields]), _table_file(target, table.name))
     late = [s for s in mirror.catalog.sinks if not _is_early(s, mirror)]
-    (target / "pipeline.sql").write_text("".join(f"{line}\n" for line in script(mirror)), encoding="utf-8")
-    (target / "sinks.sql").write_text("".join(f"{s.sql};\n" for s in late), encoding="utf-8")
+    # Options may hold secrets: these files are their owner's alone.
+    write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(mirror)))
+    write_whole(target / "sinks.sql", "".join(f"{s.sql};\n" for s in late))
     (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
     said = {"format": FORMAT, "families": [asdict(f) for f in families]}
     (target / "families.json").write_text(json.dumps(said, indent=1), encoding="utf-8")

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from eddyline.families.family import Family
 from eddyline.local.running import RunningFamily
-from eddyline.operators.evaluate import Failure
+from eddyline.operators.evaluate import Failure, Functions
 from eddyline.state.delta import Delta, Ints, empty, query_of
 
 
@@ -27,6 +28,16 @@ class Bad:
 
     def report(self) -> dict[str, Any]:
         return {"family": self.family, "queries": self.queries.tolist(), "error": self.error}
+
+
+def started(family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> RunningFamily | str:
+    """A family at work; or why it cannot start, which is its queries' failure and no other's."""
+    try:
+        return RunningFamily(family, functions, clock_policy, "not kept")
+    except (MemoryError, OSError):
+        raise
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
 
 
 def watched(

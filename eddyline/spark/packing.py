@@ -31,7 +31,7 @@ from eddyline.spark.bad_files import unreadable
 from eddyline.spark.checking import Checked, checked, first_problem
 from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily, SplitQueries
 from eddyline.spark.file_rows import FileReader, Unread, local
-from eddyline.spark.guard import watched
+from eddyline.spark.guard import Bad, started, watched
 from eddyline.spark.listing import fields_of, root_of
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
@@ -85,6 +85,7 @@ class Packer:
             approvals=settings.approvals(),
         )
         self.running: dict[int, RunningFamily] = {}
+        self.broken: dict[int, str] = {}  # families that cannot start, and why
         self.pools: dict[str, Pool] = {}
         self.routes = Routes(self.replica, settings.buckets)
 
@@ -92,7 +93,17 @@ class Packer:
         self._move_to(moment)
         writer = self.settings.buckets + number
         stager = Stager(self.replica, self.settings, moment.batch, writer, moment.amended)
-        return Partition(moment, relation, number, stager)
+        return Partition(moment, relation, number, stager, failures=[b.report() for b in self._unstarted()])
+
+    def _unstarted(self) -> list[Bad]:
+        """The queries of families that cannot start; every partition tells of them until they are in quarantine."""
+        found = []
+        for number, error in self.broken.items():
+            rows = self.replica.families[number].queries.rows()
+            ids = rows.ids_at(rows.live())
+            if len(ids):
+                found.append(Bad(number, ids, error))
+        return found
 
     def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Packs a piece of a source partition."""
@@ -170,11 +181,17 @@ class Packer:
                 case NewFamily() if self.replica.partitioning[action.number].kind == "stateless":
                     family = self.replica.families[action.number]
                     functions, policy = self.replica.functions, self.settings.clock_policy
-                    self.running[action.number] = RunningFamily(family, functions, policy, "not kept")
+                    running = started(family, functions, policy)
+                    if isinstance(running, str):
+                        self.broken[action.number] = running
+                    else:
+                        self.running[action.number] = running
                 case RemoveFamily():
                     self.running.pop(action.number, None)
+                    self.broken.pop(action.number, None)
                 case SplitQueries():
                     self.running.pop(action.family, None)
+                    self.broken.pop(action.family, None)
                 case DropQueries() | Quarantine() if action.family in self.running:
                     queries = self.replica.families[action.family].queries
                     if queries.crowded:

@@ -105,7 +105,7 @@ def write_whole(file: Path, text: str, durability: Durability = "fsync") -> None
         if not file.parent.is_dir():
             make_folder(file.parent)
         try:
-            with os.fdopen(open_private(beside, os.O_WRONLY | os.O_TRUNC), "w") as f:
+            with os.fdopen(open_private(beside, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as f:
                 f.write(text)
                 f.flush()
                 if durability == "fsync":

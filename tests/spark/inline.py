@@ -44,9 +44,14 @@ class Inline:
         self.out = folder / "out"
         self.loses = loses
 
-    def step(self, streams: Mapping[str, Sequence[pa.Table]], tables: Mapping[str, pa.Table] | None = None) -> None:
+    def step(
+        self,
+        streams: Mapping[str, Sequence[pa.Table]],
+        tables: Mapping[str, pa.Table] | None = None,
+        amended: int = 0,
+    ) -> None:
         """A micro-batch: source partitions of streams, and changes of tables."""
-        moment = Moment(self.batch, self.mirror.log.latest(), self.now, self.clocks)
+        moment = Moment(self.batch, self.mirror.log.latest(), self.now, self.clocks, amended)
         given: list[list[Any]] = [[] for _ in self.keepers]
         staged: list[Staged] = []
         sources = [("", [None]), *((n, [r]) for n, r in (tables or {}).items()), *streams.items()]
@@ -87,7 +92,7 @@ class Inline:
             del self.state[b][name]
         self.heads[b] = kept.head
         assert Head(**json.loads(kept.head)).segments() == self.state[b].keys()
-        stager = Stager(keeper.bucket.replica, self.settings, self.batch, b)
+        stager = Stager(keeper.bucket.replica, self.settings, self.batch, b, keeper.bucket.amended)
         for p in parts:
             stager.stage(p.running.family, p.queries, p.delta)
         return stager.staged

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from eddyline.spark import amendments
+from eddyline.families.family import Family
+from eddyline.local.running import RunningFamily
+from eddyline.spark import amendments, guard
 from eddyline.spark.checkpoint import mirror_of
 from eddyline.spark.commits import AddQueries, CommitLog, Define, DropQueries, NewFamily, RemoveFamily, Undefine
 from eddyline.spark.netting import net
-from eddyline.spark.settings import Settings
+from eddyline.spark.outputs import PER_ATTEMPT, PER_WRITER
+from eddyline.spark.settings import Settings, write_whole
+from tests.spark.bare import Bare
+from tests.spark.inline import Inline
 from tests.spark.inputs import World
 from tests.spark.live import Live
 
@@ -118,6 +126,13 @@ def test_a_micro_batch_that_was_begun_twice_and_never_ended_counts_as_failed(tmp
     assert found is not None and found.commit == 8
 
 
+def test_a_micro_batch_that_was_delivered_to_all_sinks_is_not_amended(tmp_path: Path) -> None:
+    settings = checkpoint(tmp_path, {0: 3, 1: 5}, 1)
+    write_whole(settings.clocks_file(1), "{}")
+    amendments.note_failure(settings, "a listener")
+    assert amendments.amend(settings, 8) is None
+
+
 def test_attempts_at_one_micro_batch_do_not_count_for_the_next(tmp_path: Path) -> None:
     settings = checkpoint(tmp_path, {0: 3, 1: 5}, 1)
     amendments.note_failure(settings, "a sink")
@@ -130,6 +145,66 @@ def test_a_checkpoint_without_a_planned_micro_batch_is_not_amended(tmp_path: Pat
     amendments.note_failure(settings, "between micro-batches")
     assert amendments.amend(settings, 8) is None
     assert not (settings.own / "attempts.json").exists()
+
+
+@pytest.mark.parametrize("distinct", ["", "DISTINCT"])  # answered where rows are packed, and in buckets
+def test_a_family_that_cannot_start_goes_into_quarantine_and_others_do_not_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: str
+) -> None:
+    monkeypatch.setattr(guard, "RunningFamily", refusing(ValueError("no such plan")))
+    bare = Bare(tmp_path, f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')", 2, "quarantine")
+    bare.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
+    bare.mirror.execute(f"CREATE QUERY FAMILY bad (n INT) AS SELECT {distinct} k FROM r [RANGE 1 HOUR] WHERE k > :n")
+    bare.mirror.register("bad", pa.table({"query": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
+    for now in (1, 2):
+        bare.take({"r": [ROWS]}, bare.mirror.version, now)
+    (errors,) = bare.mirror.quarantined.values()
+    assert list(errors.values()) == ["ValueError: no such plan"] * 2
+    assert len(delivered_to(tmp_path / "out")) == 4
+
+
+def test_a_family_that_is_dropped_is_never_started_in_an_amended_micro_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does when it starts is the machine's fault, so that it is not put into quarantine."""
+    monkeypatch.setattr(guard, "RunningFamily", refusing(MemoryError("too much")))
+    inline = Inline(tmp_path, 2, loses=lambda: True)
+    inline.mirror.execute(f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    inline.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
+    inline.step({"r": [ROWS]})
+    inline.mirror.execute("CREATE QUERY FAMILY bad (n INT) AS SELECT DISTINCT k FROM r [RANGE 1 HOUR] WHERE k > :n")
+    inline.mirror.register("bad", pa.table({"query": ["a"], "n": pa.array([1], pa.int32())}))
+    with pytest.raises(MemoryError, match="too much"):
+        inline.step({"r": [ROWS]})
+    inline.mirror.execute("DROP QUERY FAMILY bad; CREATE CONTINUOUS QUERY later AS SELECT k + 1 AS k FROM r")
+    inline.step({"r": [ROWS]}, amended=1)
+    inline.step({"r": [ROWS]})
+    found = delivered_to(inline.out)
+    assert Counter(query for query, *_ in found) == {"fine": 6, "later": 4}
+    positions = [position % PER_WRITER for _, batch, position in found if batch == 1]
+    assert positions and min(positions) >= PER_ATTEMPT, "positions of the attempt before might mean other rows"
+    assert all(position % PER_WRITER < PER_ATTEMPT for _, batch, position in found if batch != 1)
+
+
+STREAM = "CREATE STREAM r (k INT, ts TIMESTAMP) WATERMARK ts"
+ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "ts": pa.array([5, 5], pa.timestamp("us"))})
+
+
+def refusing(error: Exception) -> type[RunningFamily]:
+    """A family called `bad` that cannot start."""
+
+    class Refusing(RunningFamily):
+        def __init__(self, family: Family, *more: Any, **others: Any) -> None:
+            if family.name == "bad":
+                raise error
+            super().__init__(family, *more, **others)
+
+    return Refusing
+
+
+def delivered_to(out: Path) -> list[tuple[str, int, int]]:
+    tables = [pq.read_table(f).select(["query", "batch", "position"]) for f in out.glob("*/part-*")]
+    return [tuple(row.values()) for t in tables for row in t.to_pylist()]  # type: ignore[misc]
 
 
 def test_netted_commits_start_nothing_that_they_remove() -> None:
