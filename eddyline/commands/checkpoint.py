@@ -95,9 +95,13 @@ def export(
 def import_(
     checkpoint: Checkpoint,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `eddyline checkpoint export` has written.")],
+    script: Annotated[
+        Path | None,
+        typer.Option(help="Begin a new checkpoint with this file of statements.", exists=True, dir_okay=False),
+    ] = None,
 ) -> None:
     """Registers the queries and table rows of an export; its families must be declared. All or nothing."""
     from eddyline.commands import checkpoints
 
     with _printing() as printer:
-        checkpoints.take_over(printer, checkpoint, folder)
+        checkpoints.take_over(printer, checkpoint, folder, script)

@@ -95,10 +95,10 @@ def export(printer: Printer, checkpoint: Path, target: Path) -> None:
     families = exporting.export(folder_of(checkpoint), target)
     count = sum(f.queries for f in families)
     printer.line(f"{count:,} queries in {len(families):,} families: {target}")
-    printer.line(f"Edit {target / 'pipeline.sql'}, begin a new checkpoint with it, and then:")
-    printer.line(f"eddyline checkpoint import {target} --checkpoint NEW_CHECKPOINT")
+    printer.line(f"Edit {target / 'pipeline.sql'}, and begin a new checkpoint with it:")
+    printer.line(f"eddyline checkpoint import {target} --script FILE --checkpoint NEW_CHECKPOINT")
 
 
-def take_over(printer: Printer, checkpoint: Path, folder: Path) -> None:
-    count = exporting.take_over(folder_of(checkpoint), folder)
+def take_over(printer: Printer, checkpoint: Path, folder: Path, script: Path | None) -> None:
+    count = exporting.take_over(folder_of(checkpoint), folder, script)
     printer.line(f"{count:,} queries taken over, from the next micro-batch on.")

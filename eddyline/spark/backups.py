@@ -65,6 +65,7 @@ def back_up(checkpoint: Path, target: Path) -> Backup:
     if target.absolute().is_relative_to(checkpoint):
         raise StateError("A backup cannot lie inside of its checkpoint.", hint="Choose another folder.")
     with Alone(checkpoint), CommitLog(checkpoint / "eddyline" / "catalog").lock(), _told(target):
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = _copy(checkpoint, list(files_below(checkpoint)), target / COPY)
         taken = datetime.now(UTC).isoformat(timespec="seconds")
         backup = Backup(str(checkpoint), known.identity, taken, planned(checkpoint), committed(checkpoint), files)

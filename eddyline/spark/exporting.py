@@ -13,7 +13,8 @@ Constants are exported as values and not as texts, so that a million queries are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ import pyarrow.parquet as pq
 from eddyline import types as t
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.families.family import Family
-from eddyline.spark.checkpoint import mirror_of
+from eddyline.spark.checkpoint import Fixed, begin, fixed, mirror_of, script_text
 from eddyline.spark.epochs import committed
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.settings import pipeline_file, write_whole
@@ -52,7 +53,8 @@ def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
     mirror = mirror_of(checkpoint)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StateError(f"{str(target)!r} exists already.", hint="Choose a new folder.")
-    (target / "queries").mkdir(parents=True)
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)  # options may have passwords
+    (target / "queries").mkdir()
     (target / "tables").mkdir()
     families = []
     for family in (f for f in mirror.registry if f.kind != "view"):
@@ -69,7 +71,10 @@ def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
     write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(mirror)))
     write_whole(target / "sinks.sql", "".join(f"{s.sql};\n" for s in late))
     (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
-    said = {"format": FORMAT, "families": [asdict(f) for f in families]}
+    known = fixed(checkpoint)
+    assert known is not None
+    said: dict[str, Any] = {"format": FORMAT, "buckets": known.buckets, "clock": known.clock}
+    said |= {"families": [asdict(f) for f in families]}
     (target / "families.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
     return families
 
@@ -135,10 +140,27 @@ def _files(log: Path, last: int) -> set[str]:
 # taking over
 
 
-def take_over(checkpoint: Path, folder: Path) -> int:
-    """Registers all that was exported, as one commit; returns how many queries. The families must be declared."""
-    mirror = mirror_of(checkpoint)
-    families = read_families(folder)
+def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int:
+    """Registers all that was exported, all or nothing; returns how many queries.
+
+    The families must be declared: by `script`, with which a new checkpoint is begun, or before.
+    """
+    said = _read(folder)
+    new = fixed(checkpoint) is None
+    if script is not None and new:
+        begin(checkpoint, Fixed(said["buckets"], said["clock"]))
+    try:
+        mirror = mirror_of(checkpoint)
+        if script is not None:
+            mirror.run_script(script_text(script))
+        return _take_over(mirror, folder, [ExportedFamily(**f) for f in said["families"]])
+    except Error:
+        if script is not None and new:
+            shutil.rmtree(checkpoint)
+        raise
+
+
+def _take_over(mirror: Mirror, folder: Path, families: Sequence[ExportedFamily]) -> int:
     with mirror.commit(on_error="undo"):
         for name, rows in _tables(folder):
             _fill(mirror, name, rows)
@@ -156,12 +178,13 @@ def take_over(checkpoint: Path, folder: Path) -> int:
     return sum(f.queries for f in families)
 
 
-def read_families(folder: Path) -> list[ExportedFamily]:
+def _read(folder: Path) -> dict[str, Any]:
+    """What `families.json` says."""
     try:
-        said = json.loads((folder / "families.json").read_text(encoding="utf-8"))
+        said: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
         if said["format"] != FORMAT:
             raise StateError(f"The export {str(folder)!r} has format {said['format']}, this version reads {FORMAT}.")
-        return [ExportedFamily(**f) for f in said["families"]]
+        return said
     except FileNotFoundError:
         raise StateError(f"{str(folder)!r} is no export.", hint="`eddyline checkpoint export` makes one.") from None
     except (ValueError, KeyError, TypeError):

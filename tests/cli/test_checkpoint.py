@@ -188,12 +188,11 @@ def test_an_export_is_taken_over_by_a_new_checkpoint_with_another_column_and_del
     assert found.exit_code == 0 and "7 queries in 2 families" in found.stdout
     assert json.loads((tmp_path / "ex" / "position.json").read_text()) == {"s": {"files": ["/in/a b.parquet"]}}
     script = (tmp_path / "ex" / "pipeline.sql").read_text()
-    new = tmp_path / "new"
-    begin(new, Fixed(1, "min"))
-    mirror_of(new).run_script(
+    new, file = tmp_path / "new", tmp_path / "new.sql"
+    file.write_text(
         script.replace("(a INT, ts", "(a INT, b STRING, ts").replace("5 SECONDS", "9 SECONDS").replace("/out", "/out2")
     )
-    found = run("import", new, tmp_path / "ex")
+    found = run("import", new, tmp_path / "ex", "--script", file)
     assert found.exit_code == 0, found.stderr
     old, now = mirror_of(checkpoint), mirror_of(new)
     assert now.catalog.streams["s"].delay == 9_000_000
@@ -222,5 +221,8 @@ def test_an_export_that_does_not_fit_changes_nothing(checkpoint: Path, tmp_path:
     found = run("import", new, tmp_path / "ex")
     assert found.exit_code == 1 and "Nothing was taken over" in found.stderr
     assert mirror_of(new).version == version
+    (tmp_path / "other.sql").write_text("CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts")
+    found = run("import", tmp_path / "third", tmp_path / "ex", "--script", tmp_path / "other.sql")
+    assert found.exit_code == 1 and not (tmp_path / "third").exists()
     found = run("import", new, tmp_path / "nowhere")
     assert found.exit_code == 1 and "is no export" in found.stderr
