@@ -38,68 +38,51 @@ def accumulate(
     at = np.empty(instants, np.int64)
     after_ints = np.empty((instants, ints.shape[1]), np.int64)
     after_floats = np.empty((instants, floats.shape[1]), np.float64)
-    digits = np.empty(_digits(sums), np.int64)
+    # Calls with the whole tuple of arrays would cost more than the work they do.
+    narrow_base, narrow, wide_base, wide, wide_row = sums
+    base, end = min(narrow_base, wide_base), max(narrow_base + narrow.shape[2], wide_base + wide.shape[2])
+    digits = np.empty(end - base + 2, np.int64)
     g = 0
     for i in range(n):
         s = slot[i]
         for j in range(ints.shape[1]):
             totals[s, j] += ints[i, j]
         for j in range(floats.shape[1]):
-            _add(sums, s, j, floats[i, j])
+            x = floats[i, j]
+            if wide_row[s] < 0 or fits(x, narrow_base, narrow.shape[2]):
+                add_double(narrow, s, j, narrow_base, x)
+            else:
+                add_double(wide, wide_row[s], j, wide_base, x)
         if i + 1 == n or slot[i + 1] != slot[i] or time[i + 1] != time[i]:
-            for upper in halves:
+            for k in range(len(halves)):
+                upper = halves[k]
                 lower = totals[s, upper + 1]
                 if lower >= CARRY_AT or lower <= -CARRY_AT:
                     totals[s, upper] += lower >> 32
                     totals[s, upper + 1] = lower & LOW_BITS
             # An empty slot has no carries left over. Within an instant a count of 0 may be passing.
             if totals[s, 0] == 0:
-                sums.narrow[s] = 0
-                if sums.wide_row[s] >= 0:
-                    sums.wide[sums.wide_row[s]] = 0
+                narrow[s] = 0
+                if wide_row[s] >= 0:
+                    wide[wide_row[s]] = 0
             at[g] = i
             for j in range(ints.shape[1]):
                 after_ints[g, j] = totals[s, j]
             for j in range(floats.shape[1]):
                 divisor = 1 if divisors[j] < 0 else max(totals[s, divisors[j]], 1)
-                after_floats[g, j] = _rounded(sums, s, j, divisor, digits)
+                if wide_row[s] < 0:
+                    size, start = narrow.shape[2], narrow_base
+                    for k in range(size):
+                        digits[k] = narrow[s, j, k]
+                else:
+                    size, start = end - base, base
+                    digits[:] = 0
+                    for k in range(narrow.shape[2]):
+                        digits[narrow_base - base + k] = narrow[s, j, k]
+                    for k in range(wide.shape[2]):
+                        digits[wide_base - base + k] += wide[wide_row[s], j, k]
+                negative = to_magnitude(digits, size)
+                x = quotient(digits, size + 2, start, divisor)
+                after_floats[g, j] = -x if negative else x
             g += 1
     return at, after_ints, after_floats
-
-
-@njit(cache=True, nogil=True)
-def _digits(sums: SumArrays) -> int:
-    """How many digits a sum of both arrays may have."""
-    low = min(sums.narrow_base, sums.wide_base)
-    end: int = max(sums.narrow_base + sums.narrow.shape[2], sums.wide_base + sums.wide.shape[2])
-    return end - low + 2
-
-
-@njit(cache=True, nogil=True)
-def _add(sums: SumArrays, s: int, column: int, x: float) -> None:
-    if x == 0.0:
-        return
-    row = sums.wide_row[s]
-    if row < 0 or fits(x, sums.narrow_base, sums.narrow.shape[2]):
-        add_double(sums.narrow, s, column, sums.narrow_base, x)
-    else:
-        add_double(sums.wide, row, column, sums.wide_base, x)
-
-
-@njit(cache=True, nogil=True)
-def _rounded(sums: SumArrays, s: int, column: int, divisor: int, digits: Ints) -> float:
-    row, base, n = sums.wide_row[s], sums.narrow_base, sums.narrow.shape[2]
-    if row < 0:
-        for j in range(n):
-            digits[j] = sums.narrow[s, column, j]
-    else:
-        base = min(base, sums.wide_base)
-        n = len(digits) - 2
-        digits[:] = 0
-        for j in range(sums.narrow.shape[2]):
-            digits[sums.narrow_base - base + j] = sums.narrow[s, column, j]
-        for j in range(sums.wide.shape[2]):
-            digits[sums.wide_base - base + j] += sums.wide[row, column, j]
-    negative = to_magnitude(digits, n)
-    x = quotient(digits, n + 2, base, divisor)
-    return -x if negative else x

@@ -120,7 +120,7 @@ def to_magnitude(digits: Ints, n: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def quotient(digits: Ints, n: int, base: int, divisor: int) -> float:
     """The double nearest to a number divided by a count, ties to even; infinity if it is beyond the greatest double.
 
@@ -133,13 +133,16 @@ def quotient(digits: Ints, n: int, base: int, divisor: int) -> float:
         j -= 1
     if j < 0:
         return 0.0
+    if divisor == 1:
+        inexact = False
+        for k in range(j - 2):
+            inexact = inexact or digits[k] != 0
+        return _nearest(digits[j], digits[j - 1] if j > 0 else 0, digits[j - 2] if j > 1 else 0, base + j, inexact)
     d0, d1, d2 = 0, 0, 0
     known, place, rest = 0, 0, 0
     while known < 3 and (j >= 0 or rest != 0) and base + j >= -1:  # limb -1 is below the least double
         digit = digits[j] if j >= 0 else 0
-        if divisor == 1:
-            q = digit
-        elif divisor < 1 << 31:
+        if divisor < 1 << 31:
             v = rest << 32 | digit
             q = v // divisor
             rest = v - q * divisor
