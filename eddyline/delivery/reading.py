@@ -120,10 +120,20 @@ def read_folder(place: Path, folder: Path, after: int, upto: int) -> pa.Table | 
             continue  # it was compacted or rewound since it was listed
         if not tables:
             return None
-        whole = pa.concat_tables(tables, promote_options="permissive")
+        whole = _together(folder, tables)
         unsettled = before.state == "merging" or read_log(place) != before
         return _without_repeats(whole) if unsettled else whole
     raise StateError(f"The files in {str(folder)!r} are removed while they are read.", hint="Who removes them?")
+
+
+def _together(folder: Path, tables: Sequence[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as e:
+        raise StateError(
+            f"The rows in {str(folder)!r} have columns of different types: {str(e).splitlines()[0]}",
+            hint="The family was declared anew. Read its micro-batches in parts, with most_batches.",
+        ) from None
 
 
 def _rows(part: PartFile, after: int, upto: int) -> pa.Table:

@@ -17,6 +17,8 @@ from eddyline.spark.rewinding import file_sinks
 from eddyline.spark.settings import pipeline_file
 from eddyline.state.delta import MIN
 
+SHOWN = 50  # families that are told one by one, the largest
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -50,7 +52,9 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
         yield Fact(f"table {table.name}", rows if table.external is None else "from a source")
     for function in mirror.catalog.functions:
         yield Fact(f"function {function.name}", "registered")
-    for family in mirror.registry:
+    families = sorted(mirror.registry, key=lambda f: -len(f.queries))
+    yield Fact("queries", f"{sum(len(f.queries) for f in families):,} in {len(families):,} families")
+    for family in families[:SHOWN]:
         out = len(mirror.quarantined.get(family.number, {}))
         count = f"{len(family.queries):,} queries" + (f", {out:,} in quarantine" if out else "")
         yield Fact(f"family {family.name}", f"{family.kind}, {count}")

@@ -200,6 +200,20 @@ def test_files_of_other_columns_are_not_merged(tmp_path: Path) -> None:
     assert len(folder.rows()) == 7 * 3 + 1
 
 
+def test_rows_of_a_family_declared_anew_with_other_types_are_read_in_parts(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "out")
+    folder.write(0, families=("f",))
+    other = folder.place / "f" / "part-000000001-00000-000.parquet"
+    pq.write_table(pa.table({"query": ["q"], "batch": [1], "position": [7], "v": ["x"]}), other)
+    folder.complete = 1
+    folder.mark()
+    with pytest.raises(StateError, match="columns of different types"):
+        read_sink(folder.place)
+    first = read_sink(folder.place, most_batches=1)
+    assert len(list(of(first.tables))) == 6
+    assert list(of(read_sink(folder.place, first.cursor).tables)) == [("f", 1, 7)]
+
+
 def test_a_rewind_cuts_a_compacted_file_and_tells_readers(folder: Folder) -> None:
     for batch in range(8):
         folder.write(batch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from eddyline.errors import DataError
 from eddyline.spark.kafka.options import KafkaError
@@ -96,3 +97,14 @@ def test_the_first_failure_is_raised_and_the_output_can_be_used_again(kafka: Kaf
         with pytest.raises(KafkaError, match=f"did not take rows for topic {topic}: .*too large"):
             output.send(huge)
         assert output.send(rows_to_send(3)) == 3
+
+
+def test_messages_say_which_run_has_sent_them(kafka: Kafka, topic: str) -> None:
+    with KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic}, epoch="e1") as output:
+        output.send(rows_to_send(1))
+    consumer = Consumer({"bootstrap.servers": kafka.servers, "group.id": topic})
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(4)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.headers() == [("eddyline.format", b"1"), ("eddyline.epoch", b"e1")]
