@@ -28,7 +28,7 @@ class Kept:
     """A pipeline with a backup: its folder, and what Spark would have in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.script = folder, SCRIPT
         self.host = Bare(folder, SCRIPT, 2)
         (folder / "ck" / "eddyline" / "pipeline.json").write_text('{"format": 1, "buckets": 2, "clock": "min"}')
 
@@ -37,6 +37,7 @@ class Kept:
             take(self.host, (1, s, s), (2, s, s))
 
     def back_up(self) -> None:
+        shutil.rmtree(self.folder / "backup", ignore_errors=True)
         shutil.copytree(self.folder / "ck", self.folder / "backup")
         self.stores, self.batch = copy.deepcopy(self.host.stores), self.host.batch
 
@@ -46,7 +47,7 @@ class Kept:
         self.host.stores, self.host.batch = copy.deepcopy(self.stores), self.batch
 
     def start(self) -> None:
-        self.host.start(SCRIPT)
+        self.host.start(self.script)
 
     def delivered(self) -> Delivered:
         return delivered(self.folder / "out")
