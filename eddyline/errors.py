@@ -108,13 +108,19 @@ class FamilyError(Error):
     """A family whose operators failed, alone: it is in quarantine until it is resumed or dropped."""
 
 
+class StepTooLarge(FamilyError):
+    """A family would build more in one step than it may; it was stopped before it did."""
+
+
 class FamilyWarning(UserWarning):
     """A family has just failed and was set apart; all others go on."""
 
 
 def described(error: BaseException) -> str:
     """What was raised, in one line."""
-    text = " ".join((error.message if isinstance(error, Error) else str(error)).split())
+    if isinstance(error, Error):
+        return " ".join(f"{error.message} {error.hint or ''}".split())
+    text = " ".join(str(error).split())
     name = "MemoryError" if isinstance(error, MemoryError) else type(error).__name__
     return f"{name}: {text}" if text else name
 

@@ -21,8 +21,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "strategy": ("auto", "by row", *STRATEGIES),  # how joins over ranges find the queries a tuple affects
     "split": ("auto", "data", "queries"),  # what a pipeline's buckets share out: the rows, or the queries over all rows
     "most_changes": (),  # a number: how many changes a pipeline lets a query make in one micro-batch
+    "most_bytes": (),  # a number: how many bytes of joined rows and changes the family may build in one step
 }
 MOST_CHANGES = 10_000_000
+MOST_BYTES = 1 << 30
 
 
 @dataclass
@@ -73,6 +75,11 @@ class Family:
     def most_changes(self) -> int:
         """How many changes a pipeline lets a query make in one micro-batch."""
         return int(self.options.get("most_changes", MOST_CHANGES))
+
+    @property
+    def most_bytes(self) -> int | None:
+        """How many bytes of joined rows and changes it may build in one step; None: what its host allows."""
+        return int(self.options["most_bytes"]) if "most_bytes" in self.options else None
 
     def reads(self) -> set[str]:
         """The streams, tables and views it reads, in lower case."""

@@ -25,6 +25,26 @@ def portions(count: Ints) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+def pieces(low: Ints, high: Ints) -> Iterator[tuple[int, Ints, Ints]]:
+    """Ranges of positions, about PAIRS_AT_ONCE positions at a time: the number of the first range, and the ranges.
+
+    A range that is longer than that comes in several pieces, each alone, so that nothing larger is ever built at once.
+    """
+    counts = high - low
+    total = int(counts.sum())
+    if total <= PAIRS_AT_ONCE:
+        if total:
+            yield 0, low, high
+        return
+    for start, stop in portions(counts):
+        if stop - start > 1 or high[start] - low[start] <= PAIRS_AT_ONCE:
+            yield start, low[start:stop], high[start:stop]
+            continue
+        cuts = np.append(np.arange(low[start], high[start], PAIRS_AT_ONCE), high[start])
+        for i in range(len(cuts) - 1):
+            yield start, cuts[i : i + 1], cuts[i + 1 : i + 2]
+
+
 @njit(cache=True, nogil=True)
 def equal_ranges(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     """For each wanted key the half-open range of positions in sorted `keys`. O(w log n)."""

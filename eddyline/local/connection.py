@@ -17,8 +17,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
-from eddyline.errors import CatalogError, DataError, Error, FamilyError, ParseError, described, did_you_mean
-from eddyline.families.family import Family
+from eddyline.errors import CatalogError, DataError, ParseError, did_you_mean
+from eddyline.families.family import MOST_BYTES, Family
 from eddyline.families.queries import QueryRows
 from eddyline.families.registry import Registry
 from eddyline.families.texts import Templates, cut, dropped_query
@@ -28,8 +28,9 @@ from eddyline.local.arriving import Incoming, incoming, selected
 from eddyline.local.changes import Arrival, Changes, Lookup, Part
 from eddyline.local.clocks import StreamClock
 from eddyline.local.deferred import Found
-from eddyline.local.failures import Failures, FamilyFailure, computing
+from eddyline.local.failures import Failures, FamilyFailure, computing, starting
 from eddyline.local.history import History
+from eddyline.local.memory import machine_bytes
 from eddyline.local.pooling import pooled
 from eddyline.local.running import RunningFamily
 from eddyline.local.tables import TableRows
@@ -53,6 +54,7 @@ class Connection:
             raise DataError(f"clock cannot be {clock!r}.", hint="It is 'min' (the slowest stream leads) or 'max'.")
         self.clock_policy = clock
         self.threads = threads or len(os.sched_getaffinity(0))
+        self.most_bytes = max(MOST_BYTES, machine_bytes() // 4)
         self.catalog = Catalog()
         self.registry = Registry()
         self.templates = Templates()
@@ -140,19 +142,18 @@ class Connection:
 
     def start(self, family: Family) -> None:
         """Builds the operators of a family that is about to be registered, and gives them the tables they read."""
-        try:
-            running = RunningFamily(family, self.functions, self.clock_policy, threads=self.threads)
+        with starting(family):
+            running = self.running_family(family)
             running.clock = self.clock_of(running)
             if running.tables:
                 nobody = family.queries.rows().only(np.empty(0, np.int64))
                 running.run("arrivals", running.clock, nobody, tables=self._contents(running))
-        except Error:
-            raise
-        except Exception as e:
-            raise FamilyError(
-                f"The queries of family {family.name!r} cannot be started: {described(e)}.", hint="Nothing was changed."
-            ) from e
         self.running[family.number] = running
+
+    def running_family(self, family: Family) -> RunningFamily:
+        return RunningFamily(
+            family, self.functions, self.clock_policy, threads=self.threads, most_bytes=self.most_bytes
+        )
 
     def resume(self, name: str) -> Changes:
         """Lets a family that failed begin anew: its queries see tables as they stand, and the tuples to come.

@@ -117,7 +117,7 @@ class Deferred:
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
         """(arriving row, query position), in that order."""
-        return paired(self.sets)
+        return paired(self.sets, self.step.room)
 
     @cached_property
     def delta(self) -> Delta:

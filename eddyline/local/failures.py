@@ -44,6 +44,18 @@ class FamilyFailure:
 
 
 @contextmanager
+def starting(family: Family) -> Iterator[None]:
+    """A family is built before it is registered: whoever asked for it gets the error, and there is no family."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as e:
+        message = f"The queries of family {family.name!r} cannot be started: {described(e)}."
+        raise FamilyError(message, hint="Nothing was changed.") from e
+
+
+@contextmanager
 def computing(family: Family) -> Iterator[None]:
     """What was left to be computed until somebody asks, and touches no state: who asked gets the error."""
     try:

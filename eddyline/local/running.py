@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import StateError
-from eddyline.families.family import Family
+from eddyline.families.family import MOST_BYTES, Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
 from eddyline.local.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
@@ -27,6 +27,7 @@ from eddyline.operators.group_by import GroupBy
 from eddyline.operators.join import Join
 from eddyline.operators.lower import lower_family, shows_itself
 from eddyline.operators.pool import FamilyMatching
+from eddyline.operators.room import Room
 from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
@@ -52,11 +53,16 @@ class RunningFamily:
         clock_policy: Literal["min", "max"],
         answers: Literal["kept", "not kept"] = "kept",
         threads: int = 1,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        """`answers`: whether snapshots may be asked for, as far as the family's own options allow them."""
+        """`answers`: whether snapshots may be asked for, as far as the family's own options allow them.
+
+        `most_bytes`: how much it may build in one step, unless its own options say.
+        """
         self.family = family
         self.functions = functions
         self.threads = threads
+        self.most_bytes = family.most_bytes or most_bytes
         self.clock = MIN
         self.failure: str | None = None  # what its operators raised, after which it takes no further step
         self._changes = 0
@@ -132,7 +138,8 @@ class RunningFamily:
     ) -> Step:
         """A step to a clock, which never goes back."""
         now = max(self.clock, clock)
-        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads)
+        room = Room(self.most_bytes)
+        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads, room)
 
     def run(
         self,
@@ -186,7 +193,8 @@ class RunningFamily:
             queries = self.family.queries.rows().only(np.array([query]))
             streams = {s: history(s) for s in self.streams}
             functions = Functions(self.functions.bodies, {})  # what goes wrong here was counted when it came
-            step = Step("arrivals", MIN, clock, queries, functions, streams, tables)
+            room = Room(self.most_bytes)
+            step = Step("arrivals", MIN, clock, queries, functions, streams, tables, room=room)
             found = lower_family(self.family.plan, self.family.strategy).pull(step)
         found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
         return pa.table(list(found.columns), names=[f.name for f in self.family.fields])

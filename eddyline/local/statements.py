@@ -17,6 +17,7 @@ from eddyline.local.tables import TableRows
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.lower import lower_family
+from eddyline.operators.room import Room
 from eddyline.plan.build import plan
 from eddyline.sql import statements as st
 from eddyline.sql.binder import bind_family
@@ -185,8 +186,9 @@ def select(db: Connection, text: st.QueryText) -> pa.Table:
     root = lower_family(plan(binding.bound.query))
     nobody = asking.rows().only(np.empty(0, np.int64))
     uncounted = Functions(db.functions.bodies, {})  # what goes wrong is counted once, in the replay
-    root.pull(Step("arrivals", 0, 0, nobody, uncounted, {}, contents))  # the tables take their places
-    found = root.pull(Step("replay", 0, 0, asking.rows(), db.functions, {}, contents))
+    room = Room(db.most_bytes)
+    root.pull(Step("arrivals", 0, 0, nobody, uncounted, {}, contents, room=room))  # the tables take their places
+    found = root.pull(Step("replay", 0, 0, asking.rows(), db.functions, {}, contents, room=room))
     found = found.take(found.exp == MAX).spread()
     return pa.table(list(found.columns), names=[f.name for f in binding.bound.query.fields])
 

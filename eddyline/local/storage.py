@@ -27,7 +27,7 @@ from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.connection import Connection
 from eddyline.local.failures import FamilyFailure
-from eddyline.local.running import RunningFamily, arrived
+from eddyline.local.running import arrived
 from eddyline.operators.user_functions import body_of
 from eddyline.sql.catalog import Function
 from eddyline.sql.declared import declared, shape
@@ -193,7 +193,7 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     if "error" in saved:
         db.failures.put(family, FamilyFailure(family.name, saved["error"]))
         return
-    running = RunningFamily(family, db.functions, db.clock_policy, threads=db.threads)
+    running = db.running_family(family)
     parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
     running.load(parts, saved["clock"], saved["changes"])
     db.running[family.number] = running

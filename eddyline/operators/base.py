@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from eddyline.families.queries import QueryRows
 from eddyline.operators.evaluate import Functions
+from eddyline.operators.room import Room
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints, empty
 
@@ -32,6 +33,7 @@ class Step:
     streams: Mapping[str, Delta] = field(default_factory=dict)
     tables: Mapping[str, Delta] = field(default_factory=dict)
     threads: int = 1
+    room: Room = field(default_factory=Room)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from eddyline.families.list_rows import ListRows
 from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, portions, spread
+from eddyline.index.ranges import equal_ranges, pieces, spread
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
@@ -108,8 +108,8 @@ class Cluster(Operator):
         """Changes of classes as changes of their members, under the condition."""
         low, high = equal_ranges(self.member_of, query_of(changes))
         parts = []
-        for start, stop in portions(high - low):
-            change, member = spread(low[start:stop], high[start:stop])
+        for start, begins, ends in pieces(low, high):
+            change, member = spread(begins, ends)
             given = replace(changes.take(change + start), query=self.query[member])
             parts.append(self.matcher.filter(step, given))
         return concat(parts, self.types, attached=True)

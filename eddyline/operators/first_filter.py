@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.ranges import portions, spread
+from eddyline.index.ranges import pieces, spread
 from eddyline.index.sets import Lists
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
@@ -109,8 +109,8 @@ class FirstFilter:
             lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
         all_seen = not len(joined) or int(joined.first.min()) >= step.queries.latest
         low, high = lineage.starts[place_of], lineage.starts[place_of + 1]
-        for start, stop in portions(high - low):
-            row, place = spread(low[start:stop], high[start:stop])
+        for start, begins, ends in pieces(low, high):
+            row, place = spread(begins, ends)
             row, position = row + start, lineage.members[place].astype(np.int64)
             if not all_seen:  # the partner may have come before the query
                 seen = joined.first[row] >= step.queries.since_at(position)

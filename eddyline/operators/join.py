@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.ranges import equal_ranges, portions, spread
+from eddyline.errors import StepTooLarge
+from eddyline.index.ranges import PAIRS_AT_ONCE, equal_ranges, pieces, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
 from eddyline.operators.condition import may_overflow
@@ -34,6 +36,7 @@ from eddyline.operators.leaving import first_to_leave
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.ranged_join import Probing, RangedSide
 from eddyline.operators.ranges import directions, inputs_of
+from eddyline.operators.room import row_bytes
 from eddyline.operators.stem_keys import ProbeStep, StemKey
 from eddyline.plan.expressions import all_of, conjuncts, move_columns, params_of
 from eddyline.sql.bound import Call, Expr
@@ -209,7 +212,7 @@ class Join(Operator):
         for i, delta in retractions.items():
             leaves = pa.array(delta.ts)
             for joined in self._partners(step, i, delta, leaves, leaving=i):
-                found += self._finished(step, [replace(joined, columns=joined.columns[:-1])])
+                found += self._kept(step, self._finished(step, [replace(joined, columns=joined.columns[:-1])]))
         for i in retractions:
             self.stems[i].forget_leaving()
         return found
@@ -218,16 +221,21 @@ class Join(Operator):
         """The results that the tuples of an input have now. Their order does not tell what the tuples visited first."""
         first = self.filters[i]
         if first is None or step.kind == "replay":
-            return list(self._finished(step, self._partners(step, i, delta)))
+            return list(self._kept(step, self._finished(step, self._partners(step, i, delta))))
+        # Which of both ways is taken is measured: only what comes out in the end, the same of both, stays in the room.
         if first.first() == "stem":
             first.judge(step, delta)
             begun = time.perf_counter()
-            together = list(self._partners(step, i, delta))
-            first.probed(len(delta), sum(len(j) for j in together), time.perf_counter() - begun)
-            return list(self._finished(step, together))
+            together: list[Delta] | None = None
+            with suppress(StepTooLarge), step.room.lent():  # then the filter comes first
+                together = list(self._kept(step, self._partners(step, i, delta)))
+            if together is not None:
+                first.probed(len(delta), sum(len(j) for j in together), time.perf_counter() - begun)
+                return list(self._finished(step, together))
         wanted = first.wanted(step, delta)
         begun = time.perf_counter()
-        traced = list(self._traced(step, i, wanted.tuples))
+        with step.room.lent():
+            traced = list(self._traced(step, i, wanted.tuples))
         first.probed(len(wanted.tuples), sum(len(joined) for joined, _ in traced), time.perf_counter() - begun)
         if not first.carries:
             return list(self._finished(step, (joined for joined, _ in traced)))
@@ -246,13 +254,13 @@ class Join(Operator):
         """The rows that tuples give to queries, as changes."""
         probe = replace(self.orders[i][0], conditions=None)  # their ranges have been looked at
         tuples = replace(probing.delta, columns=self._wide(i, probing.delta))
-        found = []
+        found: list[Delta] = []
         for rows, parts in zip(probing.rows, probing.pairs(), strict=True):
             for p in parts:
                 if len(p.tuples):
                     new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
                     joined = self._combine(step, tuples, p.tuples[new], rows.rows, p.places[new], probe)
-                    found.append(self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries))
+                    found += self._kept(step, [self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries)])
         return found
 
     def _wide(self, i: int, delta: Delta) -> tuple[pa.Array | None, ...]:
@@ -269,7 +277,7 @@ class Join(Operator):
 
     def _traced(self, step: Step, i: int, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
         """As `_partners`, with the number of the tuple that each joined row came from."""
-        for joined in self._partners(step, i, delta, pa.array(np.arange(len(delta)))):
+        for joined in self._kept(step, self._partners(step, i, delta, pa.array(np.arange(len(delta))))):
             yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
 
     def _build(self, i: int, delta: Delta, step: Step) -> None:
@@ -292,8 +300,15 @@ class Join(Operator):
         leaves = None if leaving is None else micros(partial.columns[-1])
         for segment in list(self.stems[probe.input].segments):
             low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
-            for start, stop in portions(high - low):
-                owner, place = spread(low[start:stop], high[start:stop])
+            if (
+                not rest
+                and probe.conditions is None
+                and leaving is None
+                and len(partial) * len(segment) > PAIRS_AT_ONCE
+            ):
+                _require_room(step, partial, segment.rows, int((high - low).sum()))
+            for start, begins, ends in pieces(low, high):
+                owner, place = spread(begins, ends)
                 if len(owner):
                     owner, row, end = owner + start, segment.orders[probe.key][place], None
                     if leaves is not None and leaving is not None:
@@ -343,6 +358,13 @@ class Join(Operator):
                 joined = _spread_some(joined.take(true))
         return joined
 
+    def _kept(self, step: Step, found: Iterable[Delta]) -> Iterator[Delta]:
+        """The same, with room taken for the columns of those that are not empty: these are kept until the step ends."""
+        for delta in found:
+            if len(delta):
+                step.room.take(len(next((c for c in delta.columns if c is not None), delta)), row_bytes(delta))
+            yield delta
+
     def _finished(self, step: Step, found: Iterable[Delta]) -> Iterator[Delta]:
         """Joined rows as changes of queries, where there are conditions with parameters."""
         for joined in found:
@@ -375,6 +397,12 @@ class Join(Operator):
         """Keys are numbered anew from the rows, so they need not be saved."""
         for i, (stem, keys) in enumerate(zip(self.stems, self.keys, strict=True)):
             stem.load(saved[f"stem{i}"], partial(_slots, keys, functions))
+
+
+def _require_room(step: Step, partial: Delta, rows: Delta, pairs: int) -> None:
+    """Counts pairs before any is built, where it is certain that all are joined: they have an instant in common."""
+    if pairs > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
+        step.room.require(pairs, row_bytes(partial, rows))
 
 
 def _less(start: int, column: int) -> int:

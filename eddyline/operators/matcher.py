@@ -27,6 +27,7 @@ from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import Run
+from eddyline.operators.room import CHANGE, Room
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
@@ -49,7 +50,7 @@ class Matcher:
         """Changes common to the family, as changes of the queries they satisfy."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
-        return self.attached(step, delta, *paired(self.prepare(step, delta).sets()))
+        return self.attached(step, delta, *paired(self.prepare(step, delta).sets(), step.room))
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
         """What is needed to match these changes later, whatever happens to the table of queries until then."""
@@ -84,6 +85,7 @@ class Matcher:
 
     def attached(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
         """Pairs as changes of queries: ends rows by the query's windows, and names the query."""
+        step.room.take(len(change), CHANGE)
         found = replace(delta.take(change), query=step.queries.ids_at(position))
         for window in self.pending:
             if not len(found):
@@ -221,8 +223,11 @@ class Portion:
         return merged(self.rows, self.parts)
 
 
-def paired(sets: Sequence[Portion]) -> tuple[Ints, Ints]:
-    """Pairs (change, query position) of some portions, in that order: it does not tell how the queries are indexed."""
+def paired(sets: Sequence[Portion], room: Room) -> tuple[Ints, Ints]:
+    """Pairs (change, query position) of some portions, in that order: it does not tell how the queries are indexed.
+
+    They are counted before they are listed."""
+    room.require(sum(int(p.counts.sum()) for p in sets), CHANGE)
     found = [(p.start, p.listed()) for p in sets]
     changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in found]
     position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in found)]).astype(np.int64)

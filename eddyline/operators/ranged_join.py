@@ -33,6 +33,7 @@ from eddyline.operators.query_runs import QueryRuns, Run
 from eddyline.operators.range_choice import Decisions, Estimates, most_selective, selectivity, some
 from eddyline.operators.ranges import Direction, TimeAxis, span
 from eddyline.operators.ranked import Ranked, ranked
+from eddyline.operators.room import PAIR
 from eddyline.state.delta import Delta, Ints
 from eddyline.state.stem import Stem
 
@@ -182,6 +183,7 @@ class Probing:
                     lists = Lists(queries.starts[a : b + 1], queries.members)
                     begin, end = self.partners.begin[s, start:stop], self.partners.end[s, start:stop]
                     arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
+                    self.step.room.take(total, PAIR)
                     tuples, place, query = list_rows(
                         lists, self.asked, self.axes, arrivals, rows.table, begin, end, rows.place, total
                     )

@@ -1,7 +1,8 @@
 """One bad query does not stop the others: a family's step, watched.
 
 A query whose function raises, whose arithmetic overflows, or that makes more changes than it may, gets no changes from
-this step and is reported, to be put into quarantine. If the family's operators themselves fail, all its queries are.
+this step and is reported, to be put into quarantine. If the family's operators themselves fail, or would build more
+than they may (`operators/room.py`), all its queries are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from eddyline.errors import described
 from eddyline.families.family import Family
 from eddyline.local.running import RunningFamily
 from eddyline.operators.evaluate import Failure, Functions
@@ -34,10 +36,10 @@ def started(family: Family, functions: Functions, clock_policy: Literal["min", "
     """A family at work; or why it cannot start, which is its queries' failure and no other's."""
     try:
         return RunningFamily(family, functions, clock_policy, "not kept")
-    except (MemoryError, OSError):
+    except OSError:
         raise
     except Exception as e:
-        return f"{type(e).__name__}: {e}"
+        return described(e)
 
 
 def watched(
@@ -49,14 +51,13 @@ def watched(
     running.functions.failures = failures if (family.on_error or on_error) == "quarantine" else None
     try:
         found = run()
-    except (MemoryError, OSError):
+    except OSError:
         raise  # the machine's fault and no query's: the micro-batch is done again
-    except Exception as e:
-        error = f"{type(e).__name__}: {e}"
-        return empty(running.root.types, attached=True), [Bad(family.number, _all(running), error)], False
+    except Exception as e:  # MemoryError too: done again, it would take as much
+        return empty(running.root.types, attached=True), [Bad(family.number, all_of(family), described(e))], False
     finally:
         running.functions.failures = None
-    bad = [Bad(family.number, _all(running) if f.queries is None else f.queries, f.message) for f in failures]
+    bad = [Bad(family.number, all_of(family) if f.queries is None else f.queries, f.message) for f in failures]
     most = family.most_changes
     if len(found) > most:
         ids, counts = np.unique(query_of(found), return_counts=True)
@@ -70,6 +71,7 @@ def watched(
     return found, bad, True
 
 
-def _all(running: RunningFamily) -> Ints:
-    rows = running.family.queries.rows()
+def all_of(family: Family) -> Ints:
+    """The ids of its queries that stand."""
+    rows = family.queries.rows()
     return rows.ids_at(rows.live())

@@ -21,6 +21,7 @@ from eddyline.errors import CatalogError, DataError, Error
 from eddyline.families.family import Family
 from eddyline.local import statements
 from eddyline.local.changes import Changes
+from eddyline.local.failures import starting
 from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.spark import asking
 from eddyline.spark.commits import (
@@ -301,6 +302,8 @@ class Mirror(Logged):
         return has_begun(self.log.path.parent.parent)
 
     def start(self, family: Family) -> None:
+        with starting(family):
+            self.running_family(family)  # built and dropped: what no bucket could build is refused here
         made = NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists)
         self._journal.append(made)
 

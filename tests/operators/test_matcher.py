@@ -16,6 +16,7 @@ from eddyline.operators import matcher as module
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.matcher import Matcher, Matching, paired
+from eddyline.operators.room import Room
 from eddyline.sql.bound import Expr, Field, SelectBlock
 from eddyline.state.delta import MIN, Delta, Ints
 from tests.nightly import TIMES
@@ -91,7 +92,7 @@ def as_pairs(found: tuple[Ints, Ints]) -> Pairs:
 def found_by(matching: Matching) -> Pairs:
     """Pairs; the sets they are made of cover all changes, and count the same."""
     sets = matching.sets()
-    found = as_pairs(paired(sets))
+    found = as_pairs(paired(sets, Room()))
     covered = [row for p in sets for row in range(p.start, p.start + p.rows)]
     assert covered == list(range(len(matching.delta))), f"{len(matching.step.queries)} queries"
     counts = [n for p in sets for n in p.counts.tolist()]

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import eddyline
 from eddyline.errors import StateError
+from eddyline.local import running
 from eddyline.local.running import RunningFamily
 from eddyline.spark import keeping, logged
 from eddyline.spark.calling import machine_folder
@@ -75,15 +77,57 @@ def failing(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool], error:
     monkeypatch.setattr(RunningFamily, "run", run)
 
 
-def test_a_machine_without_memory_is_the_fault_of_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = bare(tmp_path, COUNT, SINK, buckets=1)
+def test_memory_that_a_family_does_not_get_is_its_own_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = bare(tmp_path, COUNT, "CREATE CONTINUOUS QUERY other AS SELECT DISTINCT v FROM t;", SINK, buckets=1)
     take(host, (1, 1, 0))
     with monkeypatch.context() as patch:
         failing(patch, lambda n: n == 0, MemoryError("for a moment"))
-        with pytest.raises(StateError, match="MemoryError: for a moment"):
-            take(host, (1, 1, 1))
-    take(host, (1, 1, 1))
-    assert batches(tmp_path / "out") == [0, 1] and host.mirror.quarantined == {}
+        take(host, (1, 2, 1))
+    take(host, (1, 3, 2))
+    assert list(host.mirror.quarantined.values()) == [{0: "MemoryError: for a moment"}]
+    assert batches(tmp_path / "out" / "family_1") == [0] and batches(tmp_path / "out" / "family_2") == [0, 1, 2]
+
+
+CROSS = "CREATE CONTINUOUS QUERY cross_ WITH (most_bytes = '100000') AS SELECT x.v, y.v AS w FROM t x, t y;"
+
+
+def test_a_join_that_explodes_goes_into_quarantine_and_stops_nobody_else(tmp_path: Path) -> None:
+    host = bare(tmp_path, CROSS, COUNT, SINK, buckets=1)
+    take(host, (1, 1, 0), (1, 2, 0))
+    take(host, *((1, i, 1) for i in range(200)))
+    (error,) = host.mirror.quarantined.popitem()[1].values()
+    assert "would make a step larger than 100,000 bytes" in error
+    host.start(STREAM)
+    take(host, (1, 1, 2))
+    host.mirror.execute("DROP CONTINUOUS QUERY cross_")
+    take(host, (1, 1, 3))
+    assert batches(tmp_path / "out" / "family_1") == [0] and batches(tmp_path / "out" / "family_2") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("query", ["SELECT DISTINCT v FROM t", "SELECT v FROM t WHERE v > 3"])
+def test_a_family_whose_operators_cannot_be_built_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    host = bare(tmp_path, COUNT, SINK)
+    host.mirror.execute(f"CREATE CONTINUOUS QUERY bad AS {query}")  # by a version that could
+    real = running.lower_family
+
+    def lower(plan: Any, *given: Any) -> Any:
+        if "GroupBy" not in repr(plan):
+            raise RuntimeError("not this plan")
+        return real(plan, *given)
+
+    monkeypatch.setattr(running, "lower_family", lower)
+    with pytest.raises(eddyline.FamilyError, match="not this plan"):
+        host.mirror.execute(f"CREATE CONTINUOUS QUERY worse AS {query} UNION ALL {query}")
+    host.start(STREAM)
+    take(host, (1, 1, 0))
+    take(host, (1, 5, 1))
+    assert batches(tmp_path / "out" / "family_1") == [0, 1]
+    assert list(host.mirror.quarantined.values()) == [{0: "RuntimeError: not this plan"}]
+    host.mirror.execute("DROP CONTINUOUS QUERY bad")
+    take(host, (1, 1, 2))
+    assert batches(tmp_path / "out" / "family_1") == [0, 1, 2]
 
 
 def test_a_family_that_fails_only_when_it_is_brought_back_stops_the_run_and_not_itself(
