@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from eddyline import types as t
 from eddyline.errors import CatalogError, DataError, ParseError, did_you_mean
@@ -39,7 +38,8 @@ from eddyline.operators.user_functions import KINDS, FunctionKind, Functions, bo
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Catalog, Function, Sink, Stream, Table, View
-from eddyline.sql.functions import NAMED
+from eddyline.sql.dialect import OF_THE_SYNTAX
+from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import QueryText
 from eddyline.state.delta import MIN, Delta, Ints, query_of
@@ -435,8 +435,10 @@ class Connection:
         """
         if not isinstance(name, str) or not name.isidentifier():
             raise DataError(f"{name!r} is not a name for a function.")
-        if name.upper() in exp.FUNCTION_BY_NAME or name.lower() in NAMED:
-            raise CatalogError(f"{name!r} is a built-in function.", hint="Choose another name.")
+        if name.upper() in OF_THE_SYNTAX or name.lower() in {*NAMED, *FORMS, *AGGREGATES}:
+            raise CatalogError(
+                f"{name!r} is a built-in function, or has a syntax of its own.", hint="Choose another name."
+            )
         if not callable(body):
             raise DataError(f"The body of function {name!r} is not callable.")
         if isinstance(takes, str) or not isinstance(takes, Sequence):

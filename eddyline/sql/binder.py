@@ -33,7 +33,7 @@ from eddyline.sql.grouping import Grouping, has_aggregate, typed
 from eddyline.sql.late_tables import refuse_late_tables
 from eddyline.sql.scope import Constants, InLists, ListRecipe, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
-from eddyline.sql.unsupported import only
+from eddyline.sql.unsupported import only, refuse_modifiers
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
 _SET_OPERATIONS: Mapping[type, str] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
@@ -162,6 +162,8 @@ class QueryBinder:
         if distinct is not None and distinct.args.get("on"):
             fail(tree, "DISTINCT ON is not supported.", "Use GROUP BY.")
         items = self._items(tree, sources)
+        clauses = [tree.args[arg] for arg in ("where", "group", "having") if tree.args.get(arg)]
+        refuse_modifiers([e for _, e in items] + clauses)
         group, having = tree.args.get("group"), tree.args.get("having")
         grouped = group is not None or having is not None or any(has_aggregate(e) for _, e in items)
         if grouped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NoReturn
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,10 +15,11 @@ from eddyline.sql.bound import Call, Constant, Expr
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.conditions import compared
 from eddyline.sql.constants import Folded, convert
-from eddyline.sql.functions import NAMED, arithmetic
+from eddyline.sql.dialect import name_of
+from eddyline.sql.functions import AGGREGATES, FORMS, NAMED, arithmetic
 from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail
-from eddyline.sql.unsupported import only
+from eddyline.sql.unsupported import NOT_FUNCTIONS, only
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _NOTHING = Folded(None, t.NULL, None, None)
@@ -40,8 +42,14 @@ _TYPES = {
 }
 
 
-def function_names(catalog: Catalog) -> list[str]:
-    return [*NAMED, *catalog.functions.names()]
+def no_function(tree: exp.Expr, name: str, catalog: Catalog) -> NoReturn:
+    """A call of a function that does not exist, under the name it was written with."""
+    if name.lower() in NOT_FUNCTIONS:
+        fail(tree, *NOT_FUNCTIONS[name.lower()])
+    known = [*NAMED, *FORMS, *AGGREGATES, *catalog.functions.names()]
+    close = did_you_mean(name, known)
+    others = "SHOW FUNCTIONS lists all there are; db.function(…) registers one in Python."
+    fail(tree, f"There is no function {name!r}.", f"{close} {others}" if close.startswith("Did") else others)
 
 
 # Operators and conversions.
@@ -162,36 +170,37 @@ def _function(name: str, b: Operands, tree: exp.Expr) -> Loose:
 
 
 def _anonymous(b: Operands, tree: exp.Expr) -> Loose:
-    name = str(tree.this).lower()
-    if name in NAMED:
-        return _call(b, name, list(tree.expressions), tree)
+    name = name_of(tree)
+    if name.lower() in NAMED:
+        return _call(b, name.lower(), list(tree.expressions), tree)
     function = b.catalog.functions.get(name)
     if function is None:
-        fail(tree, f"There is no function {name!r}.", did_you_mean(name, function_names(b.catalog)))
+        no_function(tree, name, b.catalog)
     if len(tree.expressions) != len(function.takes):
         fail(tree, f"{function.name} takes {len(function.takes)} arguments, found {len(tree.expressions)}.")
     given = zip(tree.expressions, function.takes, strict=True)
-    args = tuple(b.settle(b.checked(b.loose(e), want, e)) for e, want in given)
+    args = tuple(b.settle(b.checked(b.loose(e), want, e, f"{name} takes")) for e, want in given)
     return Call(f"udf:{function.name.lower()}", args, function.gives)
 
 
 def _call(b: Operands, name: str, trees: list[exp.Expr], tree: exp.Expr) -> Loose:
     signature = NAMED[name]
+    written = name_of(tree) if isinstance(tree, exp.Func) else name
     if not signature.least_args <= len(trees) <= signature.most_args:
         least, most = signature.least_args, signature.most_args
         takes = str(least) if least == most else f"{least} to {most}" if most < 255 else f"{least} or more"
-        fail(tree, f"{name} takes {takes} argument{'' if takes == '1' else 's'}, found {len(trees)}.")
+        fail(tree, f"{written} takes {takes} argument{'' if takes == '1' else 's'}, found {len(trees)}.")
     values = [b.loose(e) for e in trees]
     resolved = signature.resolve([v.type for v in values])
     if resolved is None:
         given = ", ".join(t.name_of(v.type) for v in values)
-        fail(tree, f"{name}({given}) has no meaning.", "Convert with CAST(… AS type).")
+        fail(tree, f"{written}({given}) has no meaning.", "Convert with CAST(… AS type).")
     wanted, gives = resolved
     if gives == t.NULL:
         wanted, gives = [t.STRING] * len(wanted), t.STRING
     if name == "round" and len(values) == 2 and not isinstance(values[1], Folded):
         fail(tree, "The number of digits of round must be a constant.")
-    args = [b.checked(v, want, e) for v, want, e in zip(values, wanted, trees, strict=True)]
+    args = [b.checked(v, want, e, f"{written} takes") for v, want, e in zip(values, wanted, trees, strict=True)]
     if name == "round" and len(values) == 2:
         digits = values[1]
         assert isinstance(digits, Folded)

@@ -15,7 +15,7 @@ from eddyline.sql.constants import Folded
 from eddyline.sql.membership import in_list
 from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail, span_of
-from eddyline.sql.unsupported import only
+from eddyline.sql.unsupported import only, refuse_subquery
 
 _LOOSER = (exp.Between, exp.In, exp.Like, exp.Escape)  # to sqlglot they bind closer than a comparison, to Spark not
 
@@ -36,6 +36,7 @@ def _logical(b: Operands, tree: exp.Expr) -> Loose:
 
 
 def _not(b: Operands, tree: exp.Expr) -> Loose:
+    refuse_subquery(tree.this, negated=True)
     return Call("not", (b.condition(tree.this, "NOT"),), t.BOOLEAN)
 
 

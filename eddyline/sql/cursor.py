@@ -5,34 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline import types as t
 from eddyline.errors import ParseError, did_you_mean
+from eddyline.sql.dialect import DIALECT
 from eddyline.sql.functions import UNITS, unit_of
 from eddyline.sql.limits import refuse_long_statement, refuse_long_text
 from eddyline.sql.literal_lists import LiteralList, lifted
 
-_WORDS = Spark.Tokenizer.KEYWORDS
-_TYPES = {_WORDS[name] for name in t.BY_NAME}
-
-
-class EddylineDialect(Spark):
-    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …), and that our types go by our
-    names alone: INT8 has 8 bits in some dialects and 8 bytes in others."""
-
-    class Tokenizer(Spark.Tokenizer):
-        COMMANDS: ClassVar[set[TokenType]] = set()
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            word: token for word, token in _WORDS.items() if token not in _TYPES or word in t.BY_NAME
-        }
-
-
-DIALECT = EddylineDialect()
 _NOT_NAMES = (
     TokenType.STRING,
     TokenType.NUMBER,

@@ -10,12 +10,12 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from eddyline.errors import did_you_mean
 from eddyline.sql import calls, conditions, leaves
 from eddyline.sql.catalog import Catalog
+from eddyline.sql.dialect import name_of
 from eddyline.sql.operands import Kind, Loose, Operands
 from eddyline.sql.scope import Constants, Scope, fail
-from eddyline.sql.unsupported import EXPRESSIONS, only
+from eddyline.sql.unsupported import EXPRESSIONS, only, refuse_over
 
 KINDS: Mapping[type, Kind] = {**leaves.KINDS, **conditions.KINDS, **calls.KINDS}
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -57,16 +57,15 @@ class ExpressionBinder(Operands):
 
     def _refuse(self, tree: exp.Expr) -> NoReturn:
         if isinstance(tree, _AGGREGATES):
-            fail(tree, f"{tree.sql_name()} is not allowed here.", "Aggregates go into SELECT or HAVING.")
+            fail(tree, f"{name_of(tree)} is not allowed here.", "Aggregates go into SELECT or HAVING.")
+        if isinstance(tree, exp.Window):
+            refuse_over(tree)
         for unsupported in type(tree).__mro__:
             if unsupported in EXPRESSIONS:
                 what, hint = EXPRESSIONS[unsupported]
                 fail(tree, f"{what} is not supported.", hint)
         if isinstance(tree, exp.Func):
-            name = tree.sql_name()
-            fail(
-                tree, f"There is no function {name.lower()!r}.", did_you_mean(name, calls.function_names(self.catalog))
-            )
+            calls.no_function(tree, name_of(tree), self.catalog)
         fail(tree, f"{_words(type(tree).__name__)} is not supported here.")
 
 

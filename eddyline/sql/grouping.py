@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import exp
 
 from eddyline import types as t
 from eddyline.errors import Error
 from eddyline.sql.bound import Aggregate, Column, Expr
+from eddyline.sql.dialect import name_of
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.operands import Loose
 from eddyline.sql.scope import Scope, fail
@@ -21,6 +22,8 @@ class Grouping:
 
     def __init__(self, inner: ExpressionBinder, group: exp.Expr | None, items: Sequence[tuple[str, exp.Expr]]) -> None:
         self.inner = inner
+        self._items = items
+        self._aliases: Literal["hidden", "seen"] = "hidden"
         self.aggregates: list[Aggregate] = []
         self._trees: list[exp.Expr] = []
         self._key_trees: list[exp.Expr] = []
@@ -57,7 +60,23 @@ class Grouping:
         return typed(self.outer, tree)
 
     def condition(self, tree: exp.Expr) -> Expr:
-        return self.outer.condition(tree, "HAVING")
+        """The condition of HAVING, which may name columns of the SELECT list, as in Spark."""
+        self._aliases = "seen"
+        try:
+            return self.outer.condition(tree, "HAVING")
+        finally:
+            self._aliases = "hidden"
+
+    def _selected(self, tree: exp.Column) -> Loose | None:
+        """What a name in HAVING stands for in the SELECT list."""
+        named = [e for name, e in self._items if name.lower() == tree.name.lower()]
+        if self._aliases == "hidden" or tree.table or len(named) != 1 or named[0] == tree:
+            return None
+        self._aliases = "hidden"  # its own names are those of sources
+        try:
+            return self.outer.loose(named[0])
+        finally:
+            self._aliases = "seen"
 
     def _special(self, tree: exp.Expr) -> Loose | None:
         normal = self._normal(tree)
@@ -67,6 +86,9 @@ class Grouping:
         if type(tree) in AGGREGATES:
             return self._aggregate(tree)
         if isinstance(tree, exp.Column):
+            selected = self._selected(tree)
+            if selected is not None:
+                return selected
             self.inner.loose(tree)  # a name that does not exist is the first thing to say
             fail(
                 tree,
@@ -90,7 +112,7 @@ class Grouping:
         return tree
 
     def _aggregate(self, tree: exp.Expr) -> Column:
-        kind = AGGREGATES[type(tree)]
+        kind, written = AGGREGATES[type(tree)], name_of(tree)
         only(tree, {"this", "expressions", "big_int"})
         normal = self._normal(tree)
         if normal in self._trees:
@@ -98,24 +120,22 @@ class Grouping:
             return Column(len(self.keys) + index, self.aggregates[index].type, kind)
         argument = tree.this
         if isinstance(argument, exp.Distinct):
-            fail(
-                tree, f"{kind.upper()}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT."
-            )
+            fail(tree, f"{written}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT.")
         if isinstance(argument, exp.Expr) and has_aggregate(argument):
             fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
         if tree.expressions:
-            fail(tree, f"{kind.upper()} takes one argument.")
+            fail(tree, f"{written} takes one argument.")
         if isinstance(argument, exp.Star):
             only(argument, set())
         if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
             aggregate = Aggregate("count", None, t.BIGINT)
         else:
             if argument is None or isinstance(argument, exp.Star):
-                fail(tree, f"{kind.upper()} needs a column.")
+                fail(tree, f"{written} needs a column.")
             loose = self.inner.loose(argument)
             if kind in ("sum", "avg"):
                 if not (t.is_numeric(loose.type) or loose.type == t.NULL):
-                    fail(tree, f"{kind.upper()} needs numbers, but this is {t.name_of(loose.type)}.")
+                    fail(tree, f"{written} needs numbers, but this is {t.name_of(loose.type)}.")
                 wide = t.DOUBLE if kind == "avg" or t.is_float(loose.type) else t.BIGINT
                 loose = self.inner.converted(loose, wide, argument)
             elif loose.type == t.NULL:

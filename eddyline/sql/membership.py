@@ -21,14 +21,16 @@ from eddyline.sql.constants import Folded, convert, number, number_type
 from eddyline.sql.literal_lists import LiteralList, list_of
 from eddyline.sql.operands import Loose, Operands
 from eddyline.sql.scope import ListRecipe, Recipe, fail, span_of
+from eddyline.sql.unsupported import refuse_subquery
 
 MOST_LEARNT = 1024  # items of a list whose text is worth remembering as a template
 
 
 def in_list(b: Operands, tree: exp.Expr) -> Loose:
     assert isinstance(tree, exp.In)
-    if tree.args.get("query") or tree.args.get("field") or tree.args.get("unnest"):
-        fail(tree, "IN takes a list of values.", "Join with the other source instead of a subquery.")
+    refuse_subquery(tree, negated=False)
+    if tree.args.get("field"):
+        fail(tree, "IN takes a list of values.", "Write IN (value, …).")
     subject = b.loose(tree.this)
     whole = b.constants.in_lists == "whole"
     literals = list_of(tree)

@@ -71,11 +71,11 @@ class Operands(ABC):
                 raise
         return Call("cast", (loose,), to)
 
-    def checked(self, value: Loose, want: pa.DataType, tree: exp.Expr) -> Loose:
+    def checked(self, value: Loose, want: pa.DataType, tree: exp.Expr, what: str = "Expected") -> Loose:
         """A conversion that happens by itself: to a wider number, or of anything to a string."""
         widens = t.common(value.type, want) == want or want == t.STRING
         if not widens and not (t.is_numeric(value.type) and t.is_float(want)):
-            found = f"Expected {t.name_of(want)}, found {t.name_of(value.type)}."
+            found = f"{what} {t.name_of(want)}, found {t.name_of(value.type)}."
             fail(tree, found, "Convert it with CAST(… AS type).")
         return self.converted(value, want, tree)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -15,7 +16,8 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.errors import ParseError
-from eddyline.sql.cursor import DIALECT, Cursor, short
+from eddyline.sql.cursor import Cursor, short
+from eddyline.sql.dialect import DIALECT, OF_THE_SYNTAX
 from eddyline.sql.functions import UNITS, unit_of
 from eddyline.sql.literal_lists import mark_lists
 from eddyline.sql.statements import QueryText, WindowText
@@ -46,12 +48,13 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
             text = "the end of the statement" if after is None else repr(after.text)
             fail(f"Expected something else after {token.text!r} than {text}.", (token.start, token.end + 1))
     try:
-        trees = DIALECT.parser().parse(tokens, c.sql)
+        trees = DIALECT.parser().parse(_with_functions(tokens), c.sql)
     except SqlglotParseError as e:
         detail = e.errors[0] if e.errors else {}
         near = str(detail.get("highlight") or "")
         span = _span_of(c.sql, detail.get("line"), detail.get("col"), near)
-        fail(_reworded(str(detail.get("description") or ""), near), span or whole)
+        called = _called(tokens, span[0]) if span is not None else None
+        fail(_reworded(str(detail.get("description") or ""), near, called), span or whole)
     except RecursionError:
         fail("The statement is nested too deeply.")
     except Exception:  # sqlglot has no other promise about what malformed input raises
@@ -81,25 +84,56 @@ _NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
 }
 
 
-def _reworded(description: str, near: str) -> str:
-    """What sqlglot has to say, in the words of this language."""
+def _with_functions(tokens: list[Token]) -> list[Token]:
+    """The tokens, where window(…) is a call like others: sqlglot takes WINDOW after GROUP BY for a clause."""
+    found = list(tokens)
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
+            args = token.text, token.line, token.col, token.start, token.end, token.comments
+            found[i] = Token(TokenType.VAR, *args)
+    return found
+
+
+def _called(tokens: list[Token], place: int) -> str | None:
+    """The name of the function whose arguments end or stand at a place, as it was written."""
+    names: list[str] = []
+    before: Token | None = None
+    for token in tokens:
+        if token.start >= place:
+            break
+        if token.token_type == TokenType.L_PAREN:
+            names.append(before.text if before is not None and _names_function(before) else "")
+        elif token.token_type == TokenType.R_PAREN and names:
+            names.pop()
+        before = token
+    return names[-1] if names and names[-1] else None
+
+
+def _names_function(token: Token) -> bool:
+    return token.token_type == TokenType.VAR or token.text.upper() in OF_THE_SYNTAX
+
+
+def _reworded(description: str, near: str, called: str | None) -> str:
+    """What sqlglot has to say, in the words of this language; `called` is the function whose arguments it read."""
     near = short(repr(near))
+    within = f" (in {called}(…))" if called else ""
     missing = re.match(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>", description)
     if missing is not None:
         kind = getattr(exp, missing.group(2), None)
         if isinstance(kind, type) and issubclass(kind, exp.Func):
-            return f"{kind.sql_name().lower()} lacks an argument, near {near}."
+            return f"{called or kind.sql_name().lower()} lacks an argument, near {near}."
         if isinstance(kind, type) and issubclass(kind, exp.Binary | exp.Unary | exp.Between):
-            return f"An operator lacks something to work on, near {near}."
+            return f"An operator lacks something to work on, near {near}{within}."
         return f"Something is missing near {near}."
     expecting = re.match(r"Expect(?:ing|ed) (.*?)(?: but got .*)?$", description, re.DOTALL)
     if expecting is not None:
         return f"Expected {expecting.group(1).rstrip('.')} near {near}."
     if description.startswith("Invalid expression"):
-        return f"{near} does not fit here."
+        return f"{near} does not fit here{within}."
     arguments = re.match(r"The number of provided arguments \((\d+)\) is greater .* \((\d+)\)", description)
     if arguments is not None:
-        return f"Found {arguments.group(1)} arguments where at most {arguments.group(2)} can be, near {near}."
+        given, most = arguments.groups()
+        return f"{called or 'A function'} takes at most {most} argument{'' if most == '1' else 's'}, found {given}."
     if "Token" in description or "class" in description or not description:
         return f"The statement cannot be read near {near}."
     return f"{description.rstrip('.')}, near {near}."

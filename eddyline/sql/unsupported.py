@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
+from typing import NoReturn
 
 from sqlglot import exp
 
+from eddyline.sql.dialect import NAME, name_of
 from eddyline.sql.scope import fail
 
+_SCALAR = "Join with it in FROM, where an aggregate has a name: FROM trades t, (SELECT MAX(x) AS m FROM quotes) q."
+_PARTNERS = "Join with a subquery that has every key once: JOIN (SELECT DISTINCT k FROM …) x ON x.k = …."
+_EXTREME = "Compare with MAX or MIN: join with (SELECT MAX(x) AS m FROM …) in FROM."
+_NO_PARTNER = (
+    "Rows without a partner cannot be selected; their distinct keys can: SELECT k FROM a EXCEPT SELECT k FROM b,"
+    " where a NULL equals a NULL."
+)
+# What looks like a function in Spark, and is something else here: what to say of it.
+NOT_FUNCTIONS = {
+    "window": (
+        "window(…) is not supported: a window belongs to a stream.",
+        "Write FROM trades [RANGE 1 MINUTE] and GROUP BY what remains: a sliding window, told at every change.",
+    ),
+    "session_window": (
+        "session_window(…) is not supported: a window belongs to a stream.",
+        "Write FROM trades [RANGE 1 MINUTE]: the rows of the last minute.",
+    ),
+    **{
+        name: (f"{name} is not supported: a standing query is answered for every instant of event time, not for now.",
+               "Compare with the event time of another stream, or use a window: FROM trades [RANGE 1 MINUTE].")
+        for name in ("now", "current_timestamp", "current_date", "localtimestamp")
+    },
+}  # fmt: skip
+
 EXPRESSIONS: Mapping[type, tuple[str, str | None]] = {
-    exp.Window: ("OVER (window functions)", "Use a window on the stream and GROUP BY."),
     exp.Filter: ("FILTER", "Use CASE inside the aggregate."),
-    exp.Subquery: ("A subquery inside an expression", "Join with it in FROM."),
-    exp.Select: ("A subquery inside an expression", "Join with it in FROM."),
-    exp.Exists: ("EXISTS with a subquery", "Join with it in FROM."),
-    exp.All: ("ALL with a subquery", "Join with it in FROM."),
-    exp.Any: ("ANY", "Use IN, or join in FROM."),
+    exp.Subquery: ("A subquery inside an expression", _SCALAR),
+    exp.Select: ("A subquery inside an expression", _SCALAR),
+    exp.Exists: ("EXISTS with a subquery", _PARTNERS),
+    exp.All: ("ALL with a subquery", _EXTREME),
+    exp.Any: ("ANY with a subquery", f"For = ANY: {_PARTNERS[0].lower() + _PARTNERS[1:]} Else: {_EXTREME}"),
     exp.Distinct: ("DISTINCT inside a function", "Aggregate over a subquery with SELECT DISTINCT."),
     exp.Order: ("ORDER BY inside a function", None),
     exp.Limit: ("LIMIT inside a function", None),
@@ -47,10 +72,39 @@ EXPRESSIONS: Mapping[type, tuple[str, str | None]] = {
 }
 
 
+def refuse_over(tree: exp.Window) -> NoReturn:
+    called = f"{name_of(tree.this)}(…) " if isinstance(tree.this, exp.Func) else ""
+    hint = "Use a window on the stream and GROUP BY: FROM trades [RANGE 1 MINUTE] … GROUP BY symbol."
+    fail(tree, f"{called}OVER is not supported (window functions).", hint)
+
+
+def refuse_modifiers(trees: Iterable[exp.Expr]) -> None:
+    """OVER, FILTER and the like, before an aggregate inside of them makes the block one that groups."""
+    for tree in trees:
+        for node in tree.walk(prune=lambda n: isinstance(n, exp.Query)):
+            if isinstance(node, exp.Window):
+                refuse_over(node)
+            if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+                what, hint = EXPRESSIONS[type(node)]
+                fail(node, f"{what} is not supported.", hint)
+
+
+def refuse_subquery(tree: exp.Expr, *, negated: bool) -> None:
+    """[NOT] IN and [NOT] EXISTS with a subquery: each with what can be done instead."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    within = isinstance(tree, exp.In) and (tree.args.get("query") or tree.args.get("unnest"))
+    if within or isinstance(tree, exp.Exists):
+        what = f"{'NOT ' * negated}{'IN' if isinstance(tree, exp.In) else 'EXISTS'}"
+        fail(tree, f"{what} with a subquery is not supported.", _NO_PARTNER if negated else _PARTNERS)
+
+
 def only(tree: exp.Expr, known: Set[str], within: exp.Expr | None = None) -> None:
     """Refuses the arguments of a tree that would be ignored; the error points at the tree it is part of, if given."""
     for arg, value in tree.args.items():
         if value and arg not in known:
+            if arg not in _WORDS and arg not in _HINTS and isinstance(tree, exp.Func) and NAME in tree.meta:
+                fail(tree, f"{name_of(tree)} does not take so many arguments.")
             word = _WORDS.get(arg, arg.strip("_").upper().replace("_", " "))
             fail(tree if within is None else within, f"{word} is not supported.", _HINTS.get(arg))
 

@@ -1,0 +1,80 @@
+"""The dialect in which sqlglot reads queries: Spark's SQL, with the functions of this language alone.
+
+sqlglot knows 700 functions and rewrites them into expressions of its own (`date_trunc` into `timestamp_trunc`). Those
+that this language does not have are taken from it, so that a call of one stays a call, under the name it was written
+with: errors can name it, and users can register a function of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from eddyline import types as t
+
+NAME = "name"  # where a tree keeps the name that its function was written with
+
+_WORDS = Spark.Tokenizer.KEYWORDS
+_TYPES = {_WORDS[name] for name in t.BY_NAME}
+_BOUND = (
+    exp.Abs, exp.Upper, exp.Lower, exp.Length, exp.Concat, exp.Floor, exp.Ceil, exp.Sqrt, exp.Round, exp.Coalesce,
+    exp.Least, exp.Greatest, exp.If, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max,
+)  # fmt: skip
+_CONVERSIONS = {"LIKE", "TO_TIMESTAMP", *t.BY_NAME}
+_HINTS = {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH"} | {
+    "SHUFFLE_REPLICATE_NL"
+}
+READ_BY_SQLGLOT = {n for n, kind in exp.FUNCTION_BY_NAME.items() if issubclass(kind, _BOUND)} | _CONVERSIONS
+
+OF_THE_SYNTAX = READ_BY_SQLGLOT | (SparkParser.FUNCTION_PARSERS.keys() - _HINTS)  # no user's function has these names
+
+
+def _named(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A parser of a function with a syntax of its own, which keeps the name and the place of the call."""
+
+    def parsed(parser: Any) -> Any:
+        token = parser._tokens[parser._index - 2]
+        found = parse(parser)
+        if isinstance(found, exp.Func):
+            found.update_positions(token)
+            found.meta[NAME] = token.text
+        return found
+
+    return parsed
+
+
+class EddylineDialect(Spark):
+    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …), that our types go by our names
+    alone (INT8 has 8 bits in some dialects and 8 bytes in others), and that functions are ours."""
+
+    ORIGINAL_NAME_META_KEY = NAME
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: token for word, token in _WORDS.items() if token not in _TYPES or word in t.BY_NAME
+        }
+
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: build for name, build in SparkParser.FUNCTIONS.items() if name in READ_BY_SQLGLOT
+        }
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: _named(parse) for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in _HINTS
+        }
+
+
+DIALECT = EddylineDialect()
+
+
+def name_of(tree: exp.Expr) -> str:
+    """The name of a function as it was written."""
+    if isinstance(tree, exp.Anonymous):
+        return str(tree.this)
+    written = tree.meta.get(NAME)
+    return str(written) if written else str(getattr(type(tree), "sql_name", type(tree).__name__.lower)()).lower()
