@@ -226,6 +226,9 @@ class Pipeline:
         batch = amendments.planned(Path(self.settings.checkpoint))
         if batch is None:
             return
+        failure = None if self._run is None else self._run.error()  # Spark may not have told of it yet
+        if failure is not None:
+            amendments.note_failure(self.settings, failure.message)
         before = amendments.commit_of(Path(self.settings.checkpoint), batch)
         self.mirror.catch_up()
         amendment = amendments.amend(self.settings, self.mirror.version)

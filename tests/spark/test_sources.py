@@ -14,7 +14,9 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from eddyline.errors import CatalogError
 from eddyline.spark import Pipeline
+from eddyline.spark.checkpoint import mirror_of
 from eddyline.spark.control import ControlSource
 from eddyline.spark.kafka.options import source_options
 from eddyline.spark.kafka.source import KafkaReader
@@ -161,3 +163,14 @@ def test_python_workers_are_kept_from_one_micro_batch_to_the_next(spark: SparkSe
             daemons = [p for p in children(jvm()) if command(p).endswith("pyspark.daemon pyspark.worker")]
             found.append({w for d in daemons for w in children(d)})
     assert found[-1] and found[-1] <= found[2]
+
+
+def test_a_running_spark_is_asked_for_formats_that_are_not_listed(spark: SparkSession, tmp_path: Path) -> None:
+    stream = "CREATE STREAM t (k INT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path '{in}/t');"
+    found = Small(spark, tmp_path, stream)
+    with pytest.raises(CatalogError, match=r"Spark has no format 'parqet' for the sink 'extra'[^$]*'parquet'"):
+        found.pipe.execute("CREATE SINK extra USING parqet OPTIONS (path '/tmp/x')")
+    found.pipe.execute(f"CREATE SINK extra USING binaryFile OPTIONS (path '{tmp_path}/extra')")
+    mirror = mirror_of(tmp_path / "ck")
+    mirror.execute(f"DROP SINK extra; CREATE SINK more USING binaryFile OPTIONS (path '{tmp_path}/more')")
+    assert [s.name for s in mirror.catalog.sinks] == ["out", "more"]
