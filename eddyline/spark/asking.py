@@ -86,7 +86,8 @@ def show(mirror: Mirror, what: str) -> pa.Table:
 
 def _quarantined(mirror: Mirror, listed: pa.Table) -> pa.Array:
     """For each query of a list, the error that put it into quarantine; NULL for those that are not."""
-    names, errors = [], []
+    names: list[str] = []
+    errors: list[str] = []
     for number, out in mirror.quarantined.items():
         rows = mirror.registry.number(number).queries.rows()
         names += rows.name_of(np.array(list(out), np.int64)).to_pylist()
