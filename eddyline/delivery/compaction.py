@@ -156,25 +156,23 @@ def _write_log(place: Path, log: Merge) -> None:
 def _runs(parts: Sequence[PartFile], how: Literal["tiered", "full"]) -> Iterator[list[PartFile]]:
     """Adjacent files to merge, from the newest on; each run in the order of its files."""
     run: list[PartFile] = []
-    size = 0
+    size, columns = 0, None
     for part in reversed(parts):
-        own = part.path.stat().st_size
+        own, mine = part.path.stat().st_size, _columns(part)
         too_large = size + own > TARGET or (how == "tiered" and own > FACTOR * max(size, SMALL))
-        if run and (too_large or not _alike(part, run[0])):
+        if run and (too_large or mine != columns):
             if len(run) > 1:
                 yield run[::-1]
             run, size = [], 0
         run.append(part)
-        size += own
+        size, columns = size + own, mine
     if len(run) > 1:
         yield run[::-1]
 
 
-def _alike(one: PartFile, other: PartFile) -> bool:
-    """Whether two files can be one: of one format, with the same columns."""
-    if one.format != other.format:
-        return False
-    return one.format == "json" or bool(pq.read_schema(one.path).equals(pq.read_schema(other.path)))
+def _columns(part: PartFile) -> tuple[str, pa.Schema | None]:
+    """What files must agree in to be merged: the format, and the columns."""
+    return part.format, None if part.format == "json" else pq.read_schema(part.path).remove_metadata()
 
 
 def _write_merged(run: Sequence[PartFile], to: Path) -> None:
