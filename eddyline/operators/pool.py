@@ -332,7 +332,9 @@ class FamilyMatching:
         return self._alone.count() if tally is None else tally[self.family]
 
     def finds_something(self) -> bool:
-        return any(p.counts.any() for p in self.sets())
+        """Whether there are matches, or may be where that cannot be told without matching the family alone."""
+        found = self.pool.whole_by_family
+        return found is None or any(p.counts.any() for p in found.get(self.family, []))
 
     def sets(self) -> list[Portion]:
         found = self.pool.whole_by_family

@@ -41,7 +41,7 @@ from eddyline.spark.replica import Replica
 from eddyline.spark.routes import lives_in, route_name
 from eddyline.spark.settings import Settings
 from eddyline.spark.tables import apply_changes
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, micros
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty, micros
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
 
@@ -249,9 +249,8 @@ class Bucket:
                 return self._add(self.running[action.family], ids, since)
             case DropQueries() | Quarantine() if action.family in self.running:
                 running = self.running[action.family]
-                running.forget(running.family.queries.rows().here(np.array(action.ids, np.int64)).tolist())
+                self._run(running, partial(_forget, running, np.array(action.ids, np.int64)))
                 if running.family.queries.crowded:
-                    running.let_go()
                     running.family.queries.clear_away()
             case ChangeTable():
                 table = self.tables[action.table.lower()]
@@ -362,6 +361,14 @@ class Bucket:
         runs = np.array([(MIN, 0), *self.since.get(family, [])], np.int64)
         found: Ints = runs[np.searchsorted(runs[:, 0], ids, side="right") - 1, 1]
         return found
+
+
+def _forget(running: RunningFamily, ids: Ints) -> Delta:
+    """Dropped queries leave the state of their family; this changes no answer."""
+    running.forget(running.family.queries.rows().here(ids).tolist())
+    if running.family.queries.crowded:
+        running.let_go()
+    return empty(running.root.types, attached=True)
 
 
 def _delta(table: pa.Table, base: int, time: int) -> Delta:

@@ -184,6 +184,34 @@ def test_a_family_that_cannot_start_stops_nobody_else(tmp_path: Path, monkeypatc
     assert list(host.mirror.quarantined.values()) == [{0: "RuntimeError: not this table"}]
 
 
+def test_a_family_that_cannot_forget_a_dropped_query_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = "CREATE QUERY FAMILY g (lo BIGINT) AS SELECT DISTINCT v FROM t WHERE v > :lo;"
+    host = bare(tmp_path, COUNT, family, SINK, buckets=1)
+    host.mirror.register("g", [{"query": f"q{i}", "lo": 0} for i in range(3)])
+    take(host, (1, 1, 0))
+    monkeypatch.setattr(RunningFamily, "forget", lambda self, ids: 1 / 0)
+    host.mirror.drop("g", ["q1"])
+    take(host, (1, 2, 1))
+    take(host, (1, 3, 2))
+    assert batches(tmp_path / "out" / "family_1") == [0, 1, 2]
+    assert [sorted(out) for out in host.mirror.quarantined.values()] == [[0, 2]]
+
+
+def test_families_that_cannot_be_matched_together_are_matched_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = [
+        f"CREATE CONTINUOUS QUERY f{i} AS SELECT {', '.join(['v'] * (i + 1))} FROM t WHERE v > 0;" for i in range(5)
+    ]
+    host = bare(tmp_path, *filters, SINK, buckets=1)
+    monkeypatch.setattr("eddyline.operators.pool.PoolMatching._in_portions", lambda *_: 1 / 0)
+    take(host, (1, 1, 0))
+    assert [batches(tmp_path / "out" / f"family_{i + 1}") for i in range(5)] == [[0]] * 5
+    assert host.mirror.quarantined == {}
+
+
 # sinks
 
 
