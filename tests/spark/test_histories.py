@@ -6,7 +6,6 @@ plays many more.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -18,12 +17,13 @@ from eddyline.delivery.marks import folders_of, parts_of, read_mark
 from eddyline.delivery.reading import Cursor, read_sink
 from eddyline.errors import StateError
 from eddyline.spark.rewinding import plan_rewind, rewind
+from tests.nightly import TIMES
 from tests.spark.bare import BrokenOff
 from tests.spark.setbacks import take
 from tests.spark.test_epochs import SCRIPT, Kept, undisturbed
 
 pytestmark = pytest.mark.usefixtures("apart")
-SEEDS = range(100 if os.environ.get("EDDYLINE_NIGHTLY") == "1" else 2)
+SEEDS = range(2 * TIMES)
 COMPACTING = SCRIPT.replace("(path 'out')", "(path 'out', compact '2')")
 
 
