@@ -24,6 +24,8 @@ Mask = npt.NDArray[np.bool_]
 NARROW = 8
 OUTLIERS = 0.01  # of the values at either end of their magnitudes, which do not widen the narrow window
 
+SAMPLE = 1000  # values by which the usual magnitudes are judged
+
 
 class SumArrays(NamedTuple):
     """As kernels see them: limbs by slot or row, column and limb; `wide_row` is -1 for slots that have none."""
@@ -145,8 +147,9 @@ def _moved(limbs: Ints, base: int, to_base: int, size: int) -> Ints:
 
 
 def _usual(values: Floats) -> Floats:
-    """The values without the outliers of least and of greatest magnitude."""
-    magnitudes = np.sort(np.abs(values[values != 0.0]))
+    """A sample of the values, without the outliers of least and of greatest magnitude."""
+    some = values[values != 0.0]
+    magnitudes = np.sort(np.abs(some[:: len(some) // SAMPLE + 1]))
     few = int(OUTLIERS * len(magnitudes))
     return magnitudes[few : len(magnitudes) - few, None]
 
