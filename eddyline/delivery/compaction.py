@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,6 +36,10 @@ TARGET = 128 * 2**20  # bytes of a file that is merged no further
 SMALL = 2**20  # bytes below which files are always merged
 FACTOR = 4
 _ROWS = 131_072  # of a row group
+
+
+class BeingCompacted(StateError):
+    """Another process is compacting the folder."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def locked(place: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StateError(f"{str(place)!r} is being compacted.", hint="Wait until that has ended.") from None
+            raise BeingCompacted(f"{str(place)!r} is being compacted.", hint="Wait until that has ended.") from None
         yield
     finally:
         os.close(handle)
@@ -100,7 +104,7 @@ def locked(place: Path) -> Iterator[None]:
 def end_compaction(place: Path) -> None:
     """Ends a merge that was broken off, if there is one, and unless another is at it."""
     if read_log(place).state == "merging":
-        with locked(place):
+        with suppress(BeingCompacted), locked(place):
             recover(place)
 
 

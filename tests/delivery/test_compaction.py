@@ -234,8 +234,12 @@ def test_a_rewind_cuts_a_compacted_file_and_tells_readers(folder: Folder) -> Non
 def test_one_compaction_at_a_time_and_other_users_cannot_hold_it_up(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "out")
     folder.write(0)
-    with compaction.locked(folder.place), pytest.raises(StateError, match="is being compacted"):
-        compact(folder.place, 0)
+    compaction._write_log(folder.place, Merge(1, "merging", "f", ".x", "y", 1))
+    with compaction.locked(folder.place):
+        with pytest.raises(StateError, match="is being compacted"):
+            compact(folder.place, 0)
+        compaction.end_compaction(folder.place)  # the other one does it
+    assert read_log(folder.place).state == "merging"
     assert (folder.place / compaction.LOCK).stat().st_mode & 0o077 == 0
 
 
