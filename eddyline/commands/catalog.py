@@ -99,6 +99,15 @@ def show_quarantined(printer: Printer, checkpoint: Path) -> None:
     _table(printer, found, _queries(found.num_rows))
 
 
+def explain(printer: Printer, checkpoint: Path, name: str) -> None:
+    """All that is known of a query or a family; nothing is changed, and no function of the checkpoint is loaded."""
+    from eddyline.commands.explain import lines
+    from eddyline.spark.explaining import explained
+
+    for line in lines(explained(folder_of(checkpoint), name)):
+        printer.line(line)
+
+
 def show_late(printer: Printer, checkpoint: Path, stream: str | None) -> None:
     """How many rows were set apart, by stream and reason; or those of one stream."""
     mirror = mirror_of(checkpoint)

@@ -94,6 +94,18 @@ def quarantined(checkpoint: Checkpoint, limit: Limit = 40) -> None:
 
 
 @app.command()
+def explain(
+    checkpoint: Checkpoint,
+    name: Annotated[str, typer.Argument(help="A query, or a family.")],
+) -> None:
+    """Shows the plan of a query, what its streams have had, its last change, and why it does not fire."""
+    from eddyline.commands import catalog
+
+    with _printing() as printer:
+        catalog.explain(printer, checkpoint, name)
+
+
+@app.command()
 def resume(
     checkpoint: Checkpoint,
     name: Annotated[str, typer.Argument(help="A query, or a family for all its queries in quarantine.")],

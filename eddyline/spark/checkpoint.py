@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import struct
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -120,6 +121,22 @@ class Alone:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a run is at work on a checkpoint. Its lock is looked at and not taken."""
+    if folder in Alone._here:  # in this process: closing the file would give the lock up
+        return Alone._here[folder]()
+    try:
+        lock = os.open(folder / "eddyline" / "run.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        asked = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(lock, fcntl.F_GETLK, asked)
+        return bool(struct.unpack("hhqqi", answer)[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(lock)
 
 
 def check_catalog(folder: Path, log: CommitLog) -> None:
