@@ -83,7 +83,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
     display.say("starting Spark …")
     from eddyline.spark.failures import in_our_words
     from eddyline.spark.pipeline import Pipeline
-    from eddyline.spark.session import session
+    from eddyline.spark.session import session, stop
 
     asked.listen()
     with in_our_words():
@@ -115,7 +115,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
             display.say("starting the pipeline …")
             _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
         finally:
-            spark.stop()
+            stop(spark)
 
 
 def _watch(run: Run, asked: Asked, display: Display) -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eddyline.delivery.marks import PartFile, parts_of
+from eddyline.delivery.names import folder_name
 from eddyline.families.family import Family
 from eddyline.local import showing
 from eddyline.spark.amendments import commit_of
@@ -29,7 +30,7 @@ from eddyline.spark.counts import Counts, FamilyCounts, RelationCounts
 from eddyline.spark.epochs import run_starts
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.offsets import last_batch
-from eddyline.spark.places import FILES, folder_name, sink_path
+from eddyline.spark.places import FILES, sink_path
 from eddyline.spark.splitting import split_of
 from eddyline.sql.catalog import Sink, Stream
 

@@ -7,11 +7,13 @@ sentence. Spark's account stays the cause (`__cause__`) of what is told.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from eddyline import errors
@@ -29,16 +31,39 @@ _INTERRUPTED = (
     "JOB_CANCELLED",
 )
 _JAVA = re.compile(r"\AAn error occurred while calling .*\n: (?:[\w.$]+: )?(.+)")
+_GONE = "Spark has ended: its JVM was killed, or has crashed."
+_AGAIN = "Start the pipeline again: it goes on from its checkpoint. `dmesg` tells whether memory ran out."
+_FULL = (
+    "Free space on the disks of the checkpoint, the sinks and TMPDIR, and start the pipeline again: nothing is lost."
+)
 _MORE = "--verbose shows all that Spark says."
 
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Turns an error of Spark's into one of ours."""
+    """Turns an error of Spark's, or of the connection to it, into one of ours."""
     try:
         yield
-    except (PySparkException, Py4JJavaError) as e:
+    except (PySparkException, Py4JError, ConnectionError) as e:
         raise told(e) from e
+
+
+@contextmanager
+def reaching_spark() -> Iterator[None]:
+    """Turns the errors of a connection to a Spark that has died into one of ours; Spark's own errors stay its own."""
+    try:
+        yield
+    except (Py4JError, ConnectionError) as e:
+        if not is_gone(e):
+            raise
+        raise told(e) from e
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether an error says that Spark's JVM cannot be reached."""
+    if isinstance(error, Py4JError):
+        return not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
+    return isinstance(error, ConnectionError)
 
 
 @contextmanager
@@ -64,7 +89,7 @@ def is_interruption(error: Exception | str) -> bool:
 
 
 def told(failure: Exception) -> Error:
-    found = told_of(str(failure))
+    found = StateError(_GONE, hint=_AGAIN) if is_gone(failure) else told_of(str(failure))
     found.__cause__ = failure
     return found
 
@@ -75,14 +100,15 @@ def told_of(account: str) -> Error:
     if ours:
         return _ours(ours[-1][1], _until_end(account[ours[-1].end() :]))
     conditions = [text for name, text in _CONDITION.findall(account) if name not in _WRAPPERS]
+    more = _FULL if "No space left on device" in account else _MORE
     if conditions:
-        return StateError(f"Spark: {re.sub(r' SQLSTATE: .*', '', conditions[-1])}", hint=_MORE)
+        return StateError(f"Spark: {re.sub(r' SQLSTATE: .*', '', conditions[-1])}", hint=more)
     java = _JAVA.search(account)
     if java:
-        return StateError(f"Spark: {java[1]}", hint=_MORE)
+        return StateError(f"Spark: {java[1]}", hint=more)
     _, trace, last = account.rpartition("Traceback (most recent call last):\n")
     first = next((line for line in account.splitlines() if line.strip()), "It gave no reason.")
-    return StateError(_raised(last) if trace else f"Spark: {first}", hint=_MORE)
+    return StateError(_raised(last) if trace else f"Spark: {first}", hint=more)
 
 
 def _ours(name: str, text: str) -> Error:
@@ -100,3 +126,25 @@ def _raised(trace: str) -> str:
 def _until_end(text: str) -> str:
     end = _END.search(text)
     return text[: end.start()] if end else text
+
+
+class ConnectionLost(logging.Filter):
+    """Drops what py4j logs, trace by trace, in every thread that finds Spark gone: the run tells of it once."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return error is None or not is_gone(error) or "py4j" not in record.pathname
+
+    @classmethod
+    def install(cls) -> None:
+        """On the loggers that py4j uses: filters hold only for what is logged to a logger itself.
+
+        The server of Spark's accumulators prints the trace of a connection that has ended, and takes no filter.
+        """
+        server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+        if server is not None:
+            server.handle_error = lambda *_: None
+        for name in ("", "py4j.clientserver", "py4j.java_gateway"):
+            logger = logging.getLogger(name)
+            if not any(isinstance(f, cls) for f in logger.filters):
+                logger.addFilter(cls())

@@ -6,12 +6,14 @@ micro-batch and commits what was staged.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import re
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +29,7 @@ from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed,
 from eddyline.spark.delivery import Consumer, Delivery
 from eddyline.spark.dropped_sinks import retract
 from eddyline.spark.externals import Rules
-from eddyline.spark.failures import interrupted_briefly, is_interruption, told_of
+from eddyline.spark.failures import ConnectionLost, interrupted_briefly, is_interruption, reaching_spark, told_of
 from eddyline.spark.keys import bucket_keys
 from eddyline.spark.listener import ProgressListener
 from eddyline.spark.listing import lists_files
@@ -191,7 +193,8 @@ class Pipeline:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
         self._alone.__enter__()  # until Spark tells that the run has ended
         try:
-            self._run = self._started(available_now, trigger)
+            with reaching_spark():
+                self._run = self._started(available_now, trigger)
         except BaseException:
             self._alone.__exit__()
             raise
@@ -203,6 +206,8 @@ class Pipeline:
         if not len(self.mirror.catalog.sinks):
             log.warning(_NO_SINK)
         if self._run is None:
+            ConnectionLost.install()
+            atexit.register(_stop, weakref.ref(self))
             self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
@@ -244,6 +249,7 @@ class Pipeline:
             if error and not is_interruption(error):
                 amendments.note_failure(self.settings, told_of(error).message)
             self._alone.__exit__()
+            self._run.ended.set()
 
     def _own_conf(self) -> dict[str, str]:
         skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
@@ -294,6 +300,14 @@ class Pipeline:
             if not is_interruption(e):
                 amendments.note_failure(self.settings, str(e))
             raise
+
+
+def _stop(pipe: weakref.ref[Pipeline]) -> None:
+    """Stops what still runs when the program ends, before Spark is taken down under it."""
+    found = pipe()
+    if found is not None and found._run is not None:
+        with suppress(Exception):
+            found._run.stop()
 
 
 def _check(buckets: int | None, **chosen: str | None) -> None:

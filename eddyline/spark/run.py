@@ -7,68 +7,107 @@ micro-batch end first. Nothing is lost or doubled either way.
 from __future__ import annotations
 
 import json
+import signal
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.errors import Error
-from eddyline.spark.failures import told
+from eddyline.spark.failures import is_gone, reaching_spark, told
 from eddyline.spark.progress import Figures, Progress
 
-LOOK = 0.05  # seconds between looks at a micro-batch that is to end
+LOOK = 0.05  # seconds between looks at a run or a micro-batch that is to end
+PATIENCE = 2.0  # seconds that Spark may take to tell that a run has ended
 
 
 class Run:
     def __init__(self, query: StreamingQuery, progress: Progress) -> None:
         self.query = query
         self.progress = progress
+        self.ended = threading.Event()  # Spark has told that the run has ended
 
     # as StreamingQuery has them
 
     @property
     def id(self) -> str:
-        return self.query.id
+        with reaching_spark():
+            return self.query.id
 
     @property
     def runId(self) -> str:
-        return self.query.runId
+        with reaching_spark():
+            return self.query.runId
 
     @property
     def name(self) -> str | None:
-        return self.query.name
+        with reaching_spark():
+            return self.query.name
 
     @property
     def isActive(self) -> bool:
-        return self.query.isActive
+        try:
+            return self.query.isActive
+        except Exception as e:
+            if is_gone(e):
+                return False
+            raise
 
     @property
     def status(self) -> dict[str, Any]:
-        return self.query.status
+        with reaching_spark():
+            return self.query.status
 
     @property
     def lastProgress(self) -> Any:
-        return self.query.lastProgress
+        with reaching_spark():
+            return self.query.lastProgress
 
     @property
     def recentProgress(self) -> list[Any]:
-        return self.query.recentProgress
+        with reaching_spark():
+            return self.query.recentProgress
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
-        return self.query.awaitTermination(timeout)
+        """Waits until the run ends, or for so many seconds. Ctrl-C stops the run, and then raises KeyboardInterrupt.
+
+        The wait is in Python: a Ctrl-C in the middle of a call to Spark would break the connection to it.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with noting_interrupts() as interrupted:
+            while self.isActive and (deadline is None or time.monotonic() < deadline):
+                if interrupted.wait(LOOK):
+                    self.stop()
+                    raise KeyboardInterrupt
+        with reaching_spark():
+            if deadline is not None and self.query.isActive:
+                return False
+            return self.query.awaitTermination(timeout)  # it has ended: this raises why, if it has failed
 
     def processAllAvailable(self) -> None:
-        self.query.processAllAvailable()
+        with reaching_spark():
+            self.query.processAllAvailable()
 
     def explain(self, extended: bool = False) -> None:
-        self.query.explain(extended)
+        with reaching_spark():
+            self.query.explain(extended)
 
     def exception(self) -> StreamingQueryException | None:
-        return self.query.exception()
+        with reaching_spark():
+            return self.query.exception()
 
     def stop(self) -> None:
-        self.query.stop()
+        """Returns when Spark has told all who listen, so that a program may end right after it."""
+        active = self.isActive
+        if not active:
+            return
+        with reaching_spark():
+            self.query.stop()
+        self.ended.wait(PATIENCE)
 
     # and more
 
@@ -82,13 +121,17 @@ class Run:
 
     def error(self) -> Error | None:
         """Why the run has failed, as Eddyline says it, where `exception` has Spark's account; None if it has not."""
-        found = self.exception()
+        try:
+            found = self.exception()
+        except Error as e:  # Spark itself has died
+            return e
         return None if found is None else told(found)
 
     def figures(self) -> Figures | None:
         """Of the last micro-batch of which Spark has told; None before the first."""
-        for said in self.recentProgress:
-            self.progress.heard(json.loads(said.json))
+        with reaching_spark():
+            for said in self.query.recentProgress:
+                self.progress.heard(json.loads(said.json))
         return self.progress.latest
 
     def _busy(self) -> bool:
@@ -96,5 +139,25 @@ class Run:
         return bool(status["isTriggerActive"] and status["isDataAvailable"])
 
     def _last_batch(self) -> int:
-        said = self.lastProgress
-        return -1 if said is None else int(json.loads(said.json)["batchId"])
+        with reaching_spark():
+            said = self.query.lastProgress
+            return -1 if said is None else int(json.loads(said.json)["batchId"])
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[threading.Event]:
+    """Lets Ctrl-C set an event, in place of what Python and Spark do: raise in the middle of whatever is called.
+
+    A handler that the user has set stays, and so does everything outside of the main thread.
+    """
+    interrupted = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    theirs = before is signal.default_int_handler or getattr(before, "__module__", "").startswith("pyspark.")
+    if threading.current_thread() is not threading.main_thread() or not theirs:
+        yield interrupted
+        return
+    signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

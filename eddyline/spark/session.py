@@ -23,6 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eddyline.errors import StateError
+from eddyline.spark.failures import is_gone
 
 Logs = Literal["quiet", "all"]
 NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
@@ -48,6 +49,17 @@ def session(
         hint = "`eddyline doctor` says what is missing; is the master right?"
         raise StateError(f"Spark did not start with the master {wanted['spark.master']!r}.", hint=hint) from None
     return SparkSession.builder.getOrCreate()
+
+
+def stop(spark: SparkSession) -> None:
+    """Ends Spark; one whose JVM has died has nothing to end."""
+    try:
+        spark.conf.get("spark.app.name")
+    except Exception as e:
+        if is_gone(e):
+            return
+        raise
+    spark.stop()
 
 
 def settings(master: str, name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -217,6 +218,18 @@ def test_a_bad_row_stops_a_run_with_a_clear_error_and_the_next_run_tells_what_it
     late = place.call("late").stdout
     assert re.search(r"^s +no event time.* 1$", late, re.MULTILINE)
     assert re.search(r"^s +unreadable file +1$", late, re.MULTILINE)
+
+
+def test_a_jvm_that_is_killed_ends_the_run_with_one_clear_error(place: Place, terminal: Terminal) -> None:
+    place.put(5)
+    terminal.until(lambda: "batch 0" in terminal.screen, "the first micro-batch")
+    children = Path(f"/proc/{terminal.process.pid}/task/{terminal.process.pid}/children").read_text().split()
+    (jvm,) = (int(c) for c in children if "java" in Path(f"/proc/{c}/comm").read_text())
+    os.kill(jvm, signal.SIGKILL)
+    assert terminal.wait() == 1
+    first, second = terminal.errors.decode().splitlines()
+    assert first == "Error: Spark has ended: its JVM was killed, or has crashed."
+    assert "Start the pipeline again" in second and "Traceback" not in terminal.screen
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,119 @@
+"""Ending a run from a Python program: by stop, by Ctrl-C while it waits, and when Spark itself has died."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from eddyline.errors import StateError
+from eddyline.spark.failures import ConnectionLost, in_our_words, is_gone, reaching_spark
+from eddyline.spark.progress import Progress
+from eddyline.spark.run import Run, noting_interrupts
+from tests.spark.pipelines import Small
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SCRIPT = """
+CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS USING parquet OPTIONS (path '{in}/s');
+CREATE CONTINUOUS QUERY q AS SELECT a FROM s;
+"""
+LOST = [
+    Py4JNetworkError("Answer from Java side is empty"),
+    Py4JError("An error occurred while calling o292.json"),
+    ConnectionRefusedError(111, "Connection refused"),
+    ConnectionResetError(104, "Connection reset by peer"),
+]
+
+
+class Dead:
+    """A query of a Spark that has died: whatever is asked of it finds no connection."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> object:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda e: type(e).__name__)
+def test_a_run_of_a_spark_that_has_died_is_over_and_says_why(error: Exception) -> None:
+    run = Run(Dead(error), Progress.__new__(Progress))  # type: ignore[arg-type]
+    assert not run.isActive
+    run.stop()
+    told = run.error()
+    assert isinstance(told, StateError) and "JVM was killed" in told.message and "Start the pipeline" in str(told.hint)
+    for ask in (run.awaitTermination, run.processAllAvailable, run.exception, run.figures, lambda: run.lastProgress):
+        with pytest.raises(StateError, match="JVM was killed"):
+            ask()
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda e: type(e).__name__)
+def test_a_lost_connection_is_told_as_an_error_of_ours(error: Exception) -> None:
+    for words in (in_our_words, reaching_spark):
+        with pytest.raises(StateError, match="Spark has ended"), words():
+            raise error
+
+
+def test_a_mistake_in_a_call_is_not_taken_for_the_end_of_spark() -> None:
+    wrong = Py4JError("An error occurred while calling o1.x. Trace:\npy4j.Py4JException: Method x does not exist")
+    assert not is_gone(wrong) and not is_gone(ValueError("x"))
+    with pytest.raises(Py4JError), reaching_spark():
+        raise wrong
+
+
+def test_what_py4j_logs_of_a_lost_connection_is_dropped_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    found = ConnectionLost()
+
+    def record(path: str, error: BaseException | None) -> logging.LogRecord:
+        info = None if error is None else (type(error), error, None)
+        return logging.LogRecord("root", logging.ERROR, path, 1, "x", (), info)  # type: ignore[arg-type]
+
+    assert not found.filter(record("/site-packages/py4j/java_gateway.py", LOST[0]))
+    assert found.filter(record("/site-packages/py4j/java_gateway.py", ValueError("x")))
+    assert found.filter(record("program.py", LOST[0]))
+    assert found.filter(record("program.py", None))
+
+
+def test_ctrl_c_is_noted_while_a_run_is_waited_for_and_raises_as_before_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with noting_interrupts() as interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert interrupted.wait(10)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        mine: list[int] = []
+        signal.signal(signal.SIGINT, lambda number, _: mine.append(number))
+        with noting_interrupts() as interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert mine == [signal.SIGINT] and not interrupted.is_set()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_the_run_that_is_waited_for(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small = Small(spark, tmp_path, SCRIPT)
+    small.put("s", [{"a": 1, "ts": 1}])
+    run = small.pipe.start()
+    run.processAllAvailable()
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.awaitTermination()
+    assert not run.isActive and run.ended.is_set() and run.error() is None
+    sys.stderr.flush()
+    assert "Traceback" not in capfd.readouterr().err
+    small.put("s", [{"a": 2, "ts": 2}])
+    small.run()
+    assert sorted(r["a"] for r in small.rows("family_1")) == [1, 2]
