@@ -127,7 +127,7 @@ class Connection:
         self.catalog.add(thing)
         key = thing.name.lower()
         if isinstance(thing, Stream):
-            self.clocks[key] = StreamClock(thing.delay, floor=self.advanced)
+            self.clocks[key] = StreamClock(thing.delay, floor=self.advanced, future=thing.future)
             self.histories[key] = History([f.type for f in thing.fields])
             self.dead[key] = []
         elif isinstance(thing, Table):
@@ -393,7 +393,7 @@ class Connection:
         return found
 
     def late(self, stream: str) -> pa.Table:
-        """The tuples of a stream that came too late to be seen."""
+        """The tuples of a stream that came too late to be seen, or were further ahead than its FUTURE LIMIT."""
         declared = self.stream(stream)
         parts = self.dead[declared.name.lower()]
         names = [f.name for f in declared.fields]

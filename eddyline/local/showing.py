@@ -216,6 +216,7 @@ def stats(db: Connection) -> dict[str, Any]:
             s.name: {
                 "rows": db.clocks[s.name.lower()].arrived,
                 "late": db.clocks[s.name.lower()].late,
+                "ahead": db.clocks[s.name.lower()].ahead,
                 "set_apart": sum(len(p[0]) for p in db.dead[s.name.lower()]),
                 "watermark": _moment(db.clocks[s.name.lower()].watermark),
                 "kept": len(db.histories[s.name.lower()]),

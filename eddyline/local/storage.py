@@ -164,6 +164,7 @@ def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodie
         key = s["name"].lower()
         for counter in ("high", "floor", "arrived", "late"):
             setattr(db.clocks[key], counter, s[counter])
+        db.clocks[key].ahead = s.get("ahead", 0)  # older versions know of none
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
         db.histories[key].add(_unnumbered(rows, len(db.histories[key].types)))
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")

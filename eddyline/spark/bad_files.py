@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -21,12 +22,14 @@ from eddyline.delivery.names import folder_name
 from eddyline.errors import DataError
 from eddyline.spark.file_rows import Unread
 from eddyline.spark.listing import lists_files, local_files
+from eddyline.spark.long_records import limit_of, long_record
 from eddyline.spark.outputs import in_utc, unique
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Stream, Table
 
 GONE = "it was deleted after it was listed, before it was read"
 PERHAPS_GONE = "it was deleted before its micro-batch ended: its rows may not have been read"
+THREADS = 4
 EMPTY = "it is empty: 0 bytes"
 
 
@@ -51,13 +54,26 @@ def report_bad_files(
             given = {file for p in reports for file in p["files"]}
             unread += [Unread(path, _absence(path)) for path in listed if path not in given]
         else:
-            unread += [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
+            unread += _not_read_by_spark(relation, list(listed))
         if unread and settings.on_bad_rows == "stop":
             raise unreadable(relation, unread[0])
         if unread:
             told[relation.name] = [f"{u.path}: {_why(u)}" for u in unread]
             _enter(settings, relation, unread, batch)
     return told
+
+
+def _not_read_by_spark(relation: Stream | Table, listed: Sequence[str]) -> list[Unread]:
+    """Files that are gone, and those with records that Spark has passed over as too long."""
+    assert relation.external is not None
+    options = {k.lower(): v for k, v in relation.external.options.items()}
+    unread = [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
+    longest = limit_of(relation)
+    if longest is None or options.get("multiline", "").lower() == "true":
+        return unread  # Spark's own limits hold for records of several lines
+    with ThreadPoolExecutor(THREADS) as threads:  # most of the time is Arrow's, and the disk's
+        long = threads.map(lambda path: long_record(path, longest, options.get("linesep")), listed)
+        return unread + [u for u in long if u is not None]
 
 
 def unreadable(relation: Stream | Table, file: Unread) -> DataError:

@@ -32,8 +32,13 @@ class Checked:
         return [pc.filter(c, where) for c in self.columns]
 
 
-def checked(relation: Stream | Table, columns: Sequence[pa.Array], malformed: pa.Array, place: pa.Array) -> Checked:
-    """Finds the bad rows. Values that nobody could show are NULL in the columns, and told in the text of their rows."""
+def checked(
+    relation: Stream | Table, columns: Sequence[pa.Array], malformed: pa.Array, place: pa.Array, now: int
+) -> Checked:
+    """Finds the bad rows; `now` is the wall clock of the micro-batch in milliseconds.
+
+    Values that nobody could show are NULL in the columns, and told in the text of their rows.
+    """
     problems: list[tuple[pa.Array, str]] = [(malformed.is_valid(), "malformed")]
     names = [*([] if isinstance(relation, Stream) else ["op"]), *(f.name for f in relation.fields)]
     kept = list(columns)
@@ -46,6 +51,10 @@ def checked(relation: Stream | Table, columns: Sequence[pa.Array], malformed: pa
     if isinstance(relation, Stream):
         time = relation.fields[relation.time].name
         problems.append((kept[relation.time].is_null(), f"no event time ({time} is NULL)"))
+        if relation.future is not None:
+            moments = kept[relation.time].view(pa.int64())
+            latest = pa.scalar(now * 1000 + relation.future, pa.int64())
+            problems.append((pc.greater(moments, latest), f"ahead of the wall clock, beyond the FUTURE LIMIT ({time})"))
     else:
         problems.append((pc.invert(pc.fill_null(known(kept[0]), False)), "unknown operation"))
         for i in relation.key:

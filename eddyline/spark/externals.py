@@ -25,6 +25,7 @@ Kind = Literal["sink", "source"]
 _TEXT = ("path", "compression", "encoding", "linesep", "dateformat", "timestampformat", "timestampntzformat", "locale")
 _CSV = (*_TEXT, "header", "sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue", "quoteall")
 _XML = (*_TEXT, "rowtag", "roottag", "declaration", "nullvalue")
+_LONGEST = ("max_record_bytes",)
 _READ = ("op", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "pathglobfilter", "cleansource")
 _KAFKA = tuple(
     f"kafka.{name}"
@@ -52,11 +53,11 @@ SINKS: dict[str, tuple[str, ...]] = {
 }
 SOURCES: dict[str, tuple[str, ...]] = {
     "parquet": ("path", *_READ),
-    "json": (*_TEXT, *_READ, "multiline"),
-    "csv": (*_CSV, *_READ, "multiline", "ignoreleadingwhitespace", "ignoretrailingwhitespace"),
+    "json": (*_TEXT, *_READ, *_LONGEST, "multiline"),
+    "csv": (*_CSV, *_READ, *_LONGEST, "multiline", "ignoreleadingwhitespace", "ignoretrailingwhitespace"),
     "orc": ("path", *_READ),
     "xml": (*_XML, *_READ),
-    "text": ("path", "wholetext", "linesep", *_READ),
+    "text": ("path", "wholetext", "linesep", *_READ, *_LONGEST),
     "kafka": ("op", "subscribe", "startingoffsets", "maxoffsetspertrigger", "failondataloss", "minpartitions",
               *_POLL, *_KAFKA),
     "rate": ("rowspersecond", "rampuptime", "numpartitions"),

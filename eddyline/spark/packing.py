@@ -208,7 +208,7 @@ class Packer:
         malformed, place = (rows.column(len(types) + i).combine_chunks() for i in range(2))
         start, partition.rows = partition.rows, partition.rows + rows.num_rows
         numbers = np.arange(start, partition.rows)
-        found = checked(relation, columns, malformed, place)
+        found = checked(relation, columns, malformed, place, partition.moment.now)
         if not found.bad.any():
             return columns, numbers
         problem = first_problem(found, partition.number, start)

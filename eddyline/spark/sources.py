@@ -21,12 +21,14 @@ from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.spark.externals import owner_of
 from eddyline.spark.listing import FILES, TEXT_FILES, fields_of, lists_files
+from eddyline.spark.long_records import OPTION, PASSED_OVER, limit_of
 from eddyline.spark.references import resolved
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
 MALFORMED, PLACE = "_malformed", "_place"
 LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark's format binaryFile
+OWN_OPTIONS = ("op", OPTION)  # which Spark does not know
 CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's own reader of parquet knows
 
 
@@ -68,7 +70,11 @@ def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | Non
             f"The {kind} {relation.name!r} has no source.",
             hint=f"Declare one (USING parquet OPTIONS (path '…')), or pass sources={{{relation.name!r}: DataFrame}}.",
         )
-    options = {k: v for k, v in resolved(relation.external.options, owner_of(relation)).items() if k != "op"}
+    given_options = resolved(relation.external.options, owner_of(relation)).items()
+    options = {k: v for k, v in given_options if k.lower() not in OWN_OPTIONS}
+    longest = limit_of(relation)
+    if longest is not None:
+        options[PASSED_OVER] = str(longest + 1)
     match relation.external.format.lower():
         case "kafka":
             return _kafka(spark, relation, options, fields)

@@ -32,6 +32,7 @@ class Stream:
     idle: int | None = None  # microseconds of silence after which the stream no longer holds back the clock
     external: External | None = None
     sql: str = ""
+    future: int | None = None  # microseconds that a tuple may be ahead of the wall clock; None: any
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def _(s: CreateStream, catalog: Catalog) -> Stream:
     time = names.index(s.time.lower())
     if s.fields[time].type != pa.timestamp("us"):
         raise CatalogError(f"The watermark column {s.time!r} must be a TIMESTAMP.", span=s.span)
-    return Stream(s.name, s.fields, time, s.delay, s.idle, s.external, s.text)
+    return Stream(s.name, s.fields, time, s.delay, s.idle, s.external, s.text, s.future)
 
 
 @declared.register

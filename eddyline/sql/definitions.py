@@ -26,11 +26,15 @@ def create_stream(c: Cursor) -> CreateStream:
     if c.accept("DELAY"):
         c.expect("OF")
         delay = c.duration()
-    idle = None
-    if c.accept("IDLE"):
-        c.expect("AFTER")
-        idle = c.duration()
-    return CreateStream(name, fields, time, delay, idle, _external(c), c.text, span if span else start)
+    idle = future = None
+    while (idle is None and c.is_word("IDLE")) or (future is None and c.is_word("FUTURE")):
+        if c.accept("IDLE"):
+            c.expect("AFTER")
+            idle = c.duration()
+        else:
+            c.expect("FUTURE", "LIMIT")
+            future = c.duration()
+    return CreateStream(name, fields, time, delay, idle, future, _external(c), c.text, span if span else start)
 
 
 def create_table(c: Cursor) -> CreateTable:

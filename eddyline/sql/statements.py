@@ -37,6 +37,7 @@ class CreateStream:
     time: str
     delay: int  # microseconds
     idle: int | None  # microseconds
+    future: int | None  # microseconds
     external: External | None
     text: str
     span: tuple[int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,41 @@ def test_rows_set_apart_are_counted_in_the_statistics() -> None:
 def test_unknown_clock_policy_is_refused() -> None:
     with pytest.raises(eddyline.DataError, match="min"):
         eddyline.connect(clock="fast")  # type: ignore[arg-type]
+
+
+def test_a_tuple_beyond_the_future_limit_is_set_apart_and_later_ones_are_not_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wall = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp() * 1e6)
+    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: wall)
+    db = eddyline.connect()
+    db.execute("CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts FUTURE LIMIT INTERVAL 1 HOUR")
+    db.execute("CREATE CONTINUOUS QUERY q AS SELECT a FROM s")
+    times = ["2026-01-01 00:00:01", "2900-01-01 00:00:00", "2026-01-01 01:00:00", "2026-01-01 01:00:01", "2025-01-01"]
+    changes = db.push("s", [{"a": a, "ts": ts} for a, ts in enumerate(times)])
+    assert changes.rows("q")["a"].to_pylist() == [0, 2]
+    assert db.late("s")["a"].to_pylist() == [1, 3, 4]
+    assert {k: db.stats()["streams"]["s"][k] for k in ("rows", "late", "ahead", "set_apart")} == {
+        "rows": 5,
+        "late": 1,
+        "ahead": 2,
+        "set_apart": 3,
+    }
+    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: wall + 3_600_000_000)
+    assert db.push("s", [{"a": 5, "ts": times[3]}]).rows("q")["a"].to_pylist() == [5]
+
+
+def test_the_limit_and_the_count_of_what_was_beyond_it_are_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: 0)
+    db = eddyline.connect()
+    db.execute(
+        "CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts IDLE AFTER INTERVAL 5 SECONDS FUTURE LIMIT INTERVAL 1 DAY"
+    )
+    db.push("s", [{"a": 1, "ts": "1970-01-03"}])
+    db.save(tmp_path / "saved")
+    again = eddyline.connect(tmp_path / "saved")
+    again.push("s", [{"a": 2, "ts": "1970-01-04"}, {"a": 3, "ts": "1970-01-01"}])
+    assert again.stats()["streams"]["s"]["ahead"] == 2
+    assert again.late("s")["a"].to_pylist() == [1, 2]

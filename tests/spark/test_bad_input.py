@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import datetime
 from pathlib import Path
 
@@ -133,6 +134,19 @@ def test_lines_that_are_no_json_are_set_apart_with_their_text(spark: SparkSessio
         ("malformed", lines[1], "0.json"),
         ("malformed", lines[2], "0.json"),
     }
+
+
+def test_a_record_that_is_too_long_is_passed_over_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    script = STREAM.replace("{format}", "json").replace("'{in}/t'", "'{in}/t', max_record_bytes '2 kB'")
+    found = Small(spark, tmp_path, script, on_bad_rows="set apart")
+    line = '{{"symbol":"{}","price":{},"ts":"2026-01-01T00:00:00Z"}}\n'
+    text = line.format("a", 1.5) + line.format("b" * 600_000, 2.5) + line.format("c", 3.5)
+    (tmp_path / "in" / "t" / "0.json.gz").write_bytes(gzip.compress(text.encode()))
+    found.run()
+    assert prices(found) == [1.5, 3.5]
+    assert [(r["reason"], r["text"], Path(r["place"]).name) for r in found.dead("t")] == [
+        ("unreadable file", "line 2 has more than 2,000 bytes (max_record_bytes)", "0.json.gz")
+    ]
 
 
 def test_csv_values_of_another_type_are_set_apart(spark: SparkSession, tmp_path: Path) -> None:
