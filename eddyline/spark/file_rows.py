@@ -23,6 +23,7 @@ from eddyline import types as t
 from eddyline.operators.casts import cast
 from eddyline.spark.checking import spread
 from eddyline.spark.exact import exactly, readable
+from eddyline.spark.listing import INSERT, OTHER_NAMES, Operations
 from eddyline.sql.bound import Field
 
 ROWS = 200_000  # read at once
@@ -68,10 +69,14 @@ def _blamed_on_the_file() -> Iterator[None]:
 class FileReader:
     """Reads files of one stream or table; keeps account of those it could not read."""
 
-    def __init__(self, fields: Sequence[Field], root: str | None = None) -> None:
-        """`root`: the folder of the source, if columns may stand in the names of the folders below it."""
+    def __init__(self, fields: Sequence[Field], root: str | None = None, operations: Operations = "given") -> None:
+        """`root`: the folder of the source, if columns may stand in the names of the folders below it.
+
+        `operations`: whether the first field, of a table, is in the files; if it is not, their rows are inserts.
+        """
         self.fields = fields
         self.root = root
+        self.operations = operations
         self.unread: list[Unread] = []
 
     def pieces(self, paths: Sequence[str]) -> Iterator[pa.Table]:
@@ -126,6 +131,8 @@ class FileReader:
         places: list[int | None] = []
         for f in self.fields:
             found = have.get(f.name.lower(), [])
+            if not places and not found and self.operations == "perhaps":
+                _require_plain(schema.names)
             if f.name.lower() in in_folders or not found:
                 places.append(None)
                 continue
@@ -140,9 +147,12 @@ class FileReader:
     def _declared(
         self, given: Sequence[pa.Array | None], count: int, in_folders: dict[str, str], path: str
     ) -> pa.RecordBatch:
-        columns = []
+        columns: list[pa.Array] = []
         malformed = pa.nulls(count, pa.string())
         for f, column in zip(self.fields, given, strict=True):
+            if column is None and not columns and self.operations != "given":
+                columns.append(pa.repeat(INSERT, count))
+                continue
             if column is None:
                 columns.append(_constant(f, in_folders.get(f.name.lower()), count))
                 continue
@@ -154,6 +164,13 @@ class FileReader:
         place = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([path]))
         names = [str(i) for i in range(len(columns) + 2)]
         return pa.record_batch([*columns, malformed, place], names=names)
+
+
+def _require_plain(names: Sequence[str]) -> None:
+    """A changelog must not be taken for a plain table: its deletes would become inserts."""
+    other = next((n for n in names if n.lower() in OTHER_NAMES), None)
+    if other is not None:
+        raise Unreadable(f"it has no column 'op', but {other!r}: say which it is by OPTIONS (op {other!r})")
 
 
 def _text(f: Field, column: pa.Array, lost: pa.Array) -> pa.Array:

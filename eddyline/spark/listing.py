@@ -7,6 +7,7 @@ in stores that are not mounted, are read by Spark.
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from eddyline import types as t
 from eddyline.spark.places import is_local, local_path
@@ -16,14 +17,42 @@ from eddyline.sql.catalog import Stream, Table
 TEXT_FILES = ("json", "csv", "xml")  # formats that give the text of a row they cannot read
 FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are told their schema
 OP = "op"  # the column of a table's changelog that says what happened to the row
+INSERT = "insert"  # what happened to a row that says nothing
+Operations = Literal["given", "perhaps", "none"]
+# Columns in which changelogs of other tools have the operation: a table that has one of them is no plain table.
+OTHER_NAMES = (
+    "_op",
+    "__op",
+    "operation",
+    "_operation",
+    "_change_type",
+    "change_type",
+    "op_type",
+    "row_kind",
+    "rowkind",
+)
+
+
+def operations_of(relation: Stream | Table) -> Operations:
+    """Whether the rows of a source say what happened: a plain table has rows, which are inserts.
+
+    `OPTIONS (op 'name')` says that they do, and in which column; `OPTIONS (op 'none')` that they do not.
+    """
+    if isinstance(relation, Stream):
+        return "given"  # nothing happens to the rows of a stream
+    given = None if relation.external is None else relation.external.options.get(OP)
+    return "perhaps" if given is None else "none" if given.lower() == "none" else "given"
 
 
 def fields_of(relation: Stream | Table) -> list[Field]:
-    """The columns a source must give: those declared, and for a table the operation before them."""
+    """The columns that packers get: those declared, and for a table the operation before them.
+
+    The operation has no name if no column of the source says it.
+    """
     if isinstance(relation, Stream):
         return list(relation.fields)
-    op = OP if relation.external is None else relation.external.options.get("op", OP)
-    return [Field(op, t.STRING), *relation.fields]
+    named = OP if relation.external is None else relation.external.options.get(OP, OP)
+    return [Field("" if operations_of(relation) == "none" else named, t.STRING), *relation.fields]
 
 
 def lists_files(relation: Stream | Table | None) -> bool:
@@ -43,7 +72,7 @@ def _format(relation: Stream | Table) -> str:
 
 def root_of(relation: Stream | Table, base: str) -> str | None:
     """The folder of a source whose files are listed; None if its path is a pattern. A relative one begins at `base`."""
-    path = "" if relation.external is None else relation.external.options.get("path", "")
+    path = "*" if relation.external is None else relation.external.options.get("path", "")
     if any(c in path for c in "*?[{"):
         return None
     return os.path.normpath(os.path.join(base, local_path(path, f"source of {relation.name!r}")))

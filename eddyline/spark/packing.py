@@ -32,7 +32,7 @@ from eddyline.spark.checking import Checked, checked, first_problem
 from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily, SplitQueries
 from eddyline.spark.file_rows import FileReader, Unread, local
 from eddyline.spark.guard import Bad, started, watched
-from eddyline.spark.listing import fields_of, root_of
+from eddyline.spark.listing import fields_of, operations_of, root_of
 from eddyline.spark.outputs import Stager
 from eddyline.spark.replica import Replica
 from eddyline.spark.routes import Routes
@@ -117,7 +117,7 @@ class Packer:
         """Packs files that Spark has listed, piece by piece. Those that cannot be read are told in the report."""
         catalog = self.replica.catalog
         relation = catalog.streams.get(partition.relation) or catalog.tables[partition.relation]
-        reader = FileReader(fields_of(relation), root_of(relation, self.settings.base))
+        reader = FileReader(fields_of(relation), root_of(relation, self.settings.base), operations_of(relation))
         partition.files += [local(a) for a in addresses]
         for piece in reader.pieces(partition.files):
             if sent := self.pack(partition, piece):

@@ -39,8 +39,9 @@ from eddyline.spark.relocating import relocate
 from eddyline.spark.run import Run
 from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
-from eddyline.spark.sources import has_format, register, source
+from eddyline.spark.sources import has_format, listed, register, source
 from eddyline.spark.stages import PACKED, REPORTS, Process, pack
+from eddyline.spark.static_tables import copied
 from eddyline.spark.trust import checkpoint_key
 from eddyline.sql.catalog import Stream
 
@@ -266,18 +267,26 @@ class Pipeline:
         reader = self.spark.readStream.format(control_source).option("path", str(self.settings.log().path))
         frames = [("", reader.option("tick", str(self._tick())).load())]
         self.delivery.relations = [None]
+        files: set[str] = set()  # the sources of which Spark only lists the files
         for relation in [*self.mirror.catalog.tables, *self.mirror.catalog.streams]:
             key = relation.name.lower()
             if relation.external is not None or key in self.sources or isinstance(relation, Stream):
-                frames.append((key, source(self.spark, relation, self.sources.get(key))))
-                self.delivery.relations.append(None if key in self.sources else relation)
+                given = self.sources.get(key)
+                if given is not None and not given.isStreaming:
+                    path = copied(self.settings, relation, given)
+                    frames.append((key, listed(self.spark, relation, {"path": path})))
+                    files.add(key)
+                else:
+                    frames.append((key, source(self.spark, relation, given)))
+                    files |= {key} if given is None and lists_files(relation) else set()
+                self.delivery.relations.append(relation if given is None else None)
         if len(frames) == 1:
             raise CatalogError("The pipeline has no stream.", hint=_NO_STREAM)
         fix_sources(self.settings, [name for name, _ in frames])
         packed = []
         for i, (name, frame) in enumerate(frames):
-            given: Literal["rows", "files"] = "files" if lists_files(self.delivery.relations[i]) else "rows"
-            packed.append(frame.mapInArrow(pack(self.settings, keys, i, name, given), PACKED))
+            stage = pack(self.settings, keys, i, name, "files" if name in files else "rows")
+            packed.append(frame.mapInArrow(stage, PACKED))
         together = reduce(DataFrame.unionAll, packed)
         process = Process(self.settings, keys)
         return together.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")

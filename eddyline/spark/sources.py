@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource
 from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.spark.externals import owner_of
-from eddyline.spark.listing import FILES, TEXT_FILES, fields_of, lists_files
+from eddyline.spark.listing import FILES, INSERT, OP, TEXT_FILES, fields_of, lists_files, operations_of
 from eddyline.spark.long_records import OPTION, PASSED_OVER, limit_of
 from eddyline.spark.references import resolved
 from eddyline.sql.bound import Field
@@ -61,9 +61,8 @@ def has_format(spark: SparkSession, format_: str) -> bool:
 
 def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | None) -> DataFrame:
     """The rows of a stream, or the changes of a table, from its declared source or from a DataFrame given for it."""
-    fields = fields_of(relation)
     if given is not None:
-        return _converted(given, relation, fields, F.lit(None))
+        return _converted(given, relation, fields_of(relation), F.lit(None))
     if relation.external is None:
         kind = "stream" if isinstance(relation, Stream) else "table"
         raise CatalogError(
@@ -72,22 +71,23 @@ def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | Non
         )
     given_options = resolved(relation.external.options, owner_of(relation)).items()
     options = {k: v for k, v in given_options if k.lower() not in OWN_OPTIONS}
+    fields = [f for f in fields_of(relation) if f.name]
     longest = limit_of(relation)
     if longest is not None:
         options[PASSED_OVER] = str(longest + 1)
     match relation.external.format.lower():
-        case "kafka":
-            return _kafka(spark, relation, options, fields)
         case _ if lists_files(relation):
-            return _listed(spark, relation, options)
+            return listed(spark, relation, options)
+        case "kafka":
+            return _with_operations(_kafka(spark, relation, options, fields), relation)
         case format_ if format_ in FILES:
-            return _files(spark, relation, format_, options, fields)
+            return _with_operations(_files(spark, relation, format_, options, fields), relation)
         case _:
             frame = spark.readStream.format(relation.external.format).options(**options).load()
-            return _converted(frame, relation, fields, F.lit(None))
+            return _converted(frame, relation, fields_of(relation), F.lit(None))
 
 
-def _listed(spark: SparkSession, relation: Stream | Table, options: dict[str, str]) -> DataFrame:
+def listed(spark: SparkSession, relation: Stream | Table, options: dict[str, str]) -> DataFrame:
     """The files of a source by name. One that has gone is passed over here, and missed in `bad_files.py`.
 
     Spark keeps the same log of files for every format, so that checkpoints go on whoever reads the files.
@@ -100,6 +100,18 @@ def _listed(spark: SparkSession, relation: Stream | Table, options: dict[str, st
             )
     reader = spark.readStream.format("binaryFile").options(**options).option("ignoreMissingFiles", "true")
     return reader.schema(LISTING).load().select("path")
+
+
+def _with_operations(frame: DataFrame, relation: Stream | Table) -> DataFrame:
+    """The operation before the columns of a table, where the source has none. Fields of a CSV file have no names."""
+    assert relation.external is not None
+    match operations_of(relation):
+        case "none":
+            return frame.select(F.lit(INSERT).alias(OP), "*")
+        case "perhaps" if relation.external.format.lower() not in ("csv", "kafka"):
+            return frame.withColumn(OP, F.coalesce(F.col(OP), F.lit(INSERT)))
+        case _:
+            return frame
 
 
 def _files(
@@ -136,6 +148,9 @@ def _kafka(
 def _converted(frame: DataFrame, relation: Stream | Table, fields: Sequence[Field], where: Column) -> DataFrame:
     """Columns by name, in the declared types; a value that has none there makes its row malformed."""
     have = {c.lower(): c for c in frame.columns}
+    operation = []
+    if operations_of(relation) != "given" and fields[0].name.lower() not in have:
+        operation, fields = [F.lit(INSERT).alias(OP)], fields[1:]
     for f in fields:
         if f.name.lower() not in have:
             hint = did_you_mean(f.name, frame.columns)
@@ -150,7 +165,7 @@ def _converted(frame: DataFrame, relation: Stream | Table, fields: Sequence[Fiel
     malformed = F.nullif(F.concat_ws(", ", *reasons), F.lit(""))
     bad = malformed.isNotNull() | _lacks_time(relation, columns)
     place = F.when(bad, where).cast("string")
-    return frame.select(*columns, malformed.alias(MALFORMED), place.alias(PLACE))
+    return frame.select(*operation, *columns, malformed.alias(MALFORMED), place.alias(PLACE))
 
 
 def _is_bad(relation: Stream | Table, malformed: Column) -> Column:

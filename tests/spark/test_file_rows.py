@@ -134,3 +134,19 @@ def test_columns_in_the_names_of_folders_are_read_below_the_source_only(tmp_path
     odd = write(tmp_path / "k=above" / "in" / "n=seven" / "x.parquet", other=[1])
     assert values(reader, odd) == []
     assert [u.why for u in reader.unread] == ["its folder says n = 'seven', which is no INT"]
+
+
+def test_rows_of_a_plain_table_are_inserts_and_a_changelog_of_another_tool_is_not_taken_for_one(tmp_path: Path) -> None:
+    plain = write(tmp_path / "plain.parquet", k=["a"], n=[1])
+    changes = write(tmp_path / "changes.parquet", k=["a"], n=[1], op=["delete"])
+    other = write(tmp_path / "other.parquet", k=["a"], n=[1], Operation=["delete"])
+    operation = Field("op", t.STRING)
+    perhaps = FileReader([operation, *FIELDS], operations="perhaps")
+    assert [r[:3] for r in values(perhaps, plain, changes, other)] == [("insert", "a", 1), ("delete", "a", 1)]
+    assert [u.why for u in perhaps.unread] == [
+        "it has no column 'op', but 'Operation': say which it is by OPTIONS (op 'Operation')"
+    ]
+    given = FileReader([operation, *FIELDS], operations="given")
+    assert [r[:3] for r in values(given, plain, changes)] == [(None, "a", 1), ("delete", "a", 1)]
+    none = FileReader([Field("", t.STRING), *FIELDS], operations="none")
+    assert [r[:3] for r in values(none, plain, changes, other)] == [("insert", "a", 1)] * 3
