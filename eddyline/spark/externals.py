@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from eddyline.errors import CatalogError, did_you_mean, is_secret
+from eddyline.spark.long_records import limit_of
 from eddyline.spark.references import has_reference
 from eddyline.spark.settings import write_whole
 from eddyline.sql.catalog import External, Sink, Stream, Table
@@ -88,6 +89,8 @@ class Rules:
         owner = owner_of(thing)
         self._check_format(thing.external.format, kind, owner)
         self.check_options(thing.external, owner)
+        if not isinstance(thing, Sink):
+            limit_of(thing)
         if self.author == "others":
             self._check_author(thing.external, kind, owner)
 

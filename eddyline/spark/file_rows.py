@@ -60,7 +60,7 @@ def _blamed_on_the_file() -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError) as e:
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as e:
         if isinstance(e, OSError) and e.errno not in _FINAL:
             raise
         raise Unreadable((str(e).splitlines() or [type(e).__name__])[0]) from None
@@ -110,9 +110,10 @@ class FileReader:
         with _blamed_on_the_file():
             # not mapped into memory: a file that is cut off while it is read must not end the process
             file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+            schema = file.schema_arrow
+            names = schema.names
         with file:
-            names = file.schema_arrow.names
-            where = self._where(file.schema_arrow, in_folders)
+            where = self._where(schema, in_folders)
             wanted = [names[i] for i in where if i is not None]
             for group in range(file.num_row_groups):  # one by one, so that those before a damaged one are read
                 batches = file.iter_batches(ROWS, [group], wanted, use_threads=False)

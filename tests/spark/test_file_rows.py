@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -125,6 +126,23 @@ def test_rows_before_the_damage_of_a_file_are_read_and_counted(tmp_path: Path) -
     reader = FileReader(FIELDS)
     assert [r[1] for r in values(reader, str(file))] == list(range(100))
     assert [u.rows for u in reader.unread] == [100]
+
+
+def test_a_file_that_is_damaged_at_random_is_read_or_told(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rnd = random.Random(seed)
+    file = tmp_path / "x.parquet"
+    rows = pa.table({"k": [f"text {i % 17}" for i in range(1000)], "n": pa.array(range(1000), pa.int32())})
+    for _ in range(150):
+        pq.write_table(rows, file, compression=rnd.choice(["snappy", "none", "zstd"]), row_group_size=300)
+        content = bytearray(file.read_bytes())
+        for _ in range(rnd.choice([1, 3, 20])):
+            content[rnd.randrange(len(content))] = rnd.randrange(256)
+        file.write_bytes(content[: rnd.choice([len(content), rnd.randrange(len(content))])])
+        reader = FileReader(FIELDS)
+        count = sum(piece.num_rows for piece in reader.pieces([str(file)]))
+        assert reader.unread or count <= len(rows)
 
 
 def test_columns_in_the_names_of_folders_are_read_below_the_source_only(tmp_path: Path) -> None:
