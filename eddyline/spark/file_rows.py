@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eddyline import types as t
+from eddyline.errors import DataError
 from eddyline.operators.casts import cast
 from eddyline.spark.checking import spread
 from eddyline.spark.exact import exactly, readable
@@ -49,7 +50,10 @@ def local(address: str) -> str:
     """The path of a file as Spark lists it: `file:/…`."""
     scheme, _, path = address.partition(":")
     if scheme != "file":
-        raise Unreadable(f"it is not on a file system that is mounted here ({scheme})")
+        raise DataError(
+            f"The file {address!r} is not on a file system that is mounted here.",
+            hint=f"Declare the path of its source with the scheme, {scheme}://…, so that Spark reads it.",
+        )
     return "/" + path.lstrip("/")
 
 
