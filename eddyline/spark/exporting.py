@@ -29,6 +29,7 @@ from eddyline.errors import CatalogError, Error, StateError
 from eddyline.families.family import Family
 from eddyline.spark.checkpoint import Fixed, begin, fixed, mirror_of, script_text
 from eddyline.spark.epochs import committed
+from eddyline.spark.externals import Rules
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.settings import pipeline_file, write_whole
 from eddyline.sql.catalog import Sink
@@ -150,7 +151,7 @@ def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int
     if script is not None and new:
         begin(checkpoint, Fixed(said["buckets"], said["clock"]))
     try:
-        mirror = mirror_of(checkpoint)
+        mirror = mirror_of(checkpoint, Rules())  # it is the operator's script
         if script is not None:
             mirror.run_script(script_text(script))
         return _take_over(mirror, folder, [ExportedFamily(**f) for f in said["families"]])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,9 @@ class Rules:
 
     def check_options(self, external: External, owner: str) -> None:
         """Options that nobody may give without being allowed to."""
+        twice = [n for n, times in Counter(n.lower() for n in external.options).items() if times > 1]
+        if twice:  # Spark takes one of them
+            raise CatalogError(f"Option {twice[0]!r} of {owner} is given twice.", hint="Give every option once.")
         for name, value in external.options.items():
             if _LOADS_CODE.search(name) and name.lower() not in {a.lower() for a in self.allowed}:
                 raise CatalogError(

@@ -227,6 +227,11 @@ def test_a_sink_does_not_write_into_the_checkpoint_or_around_it(
         mirror_of(checkpoint).execute(f"CREATE SINK out USING json OPTIONS (path '{path}')")
 
 
+def test_an_option_is_given_once_however_it_is_spelt(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="Option 'path' of the sink 'out' is given twice"):
+        operator(tmp_path).execute(f"CREATE SINK out USING csv OPTIONS (path '/tmp/x', PATH '{tmp_path}/ck')")
+
+
 def test_a_run_looks_at_the_folders_again(tmp_path: Path) -> None:
     """Relative paths begin where the run is started, and links may have changed since."""
     (tmp_path / "in").mkdir()

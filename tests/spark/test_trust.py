@@ -15,6 +15,7 @@ import pytest
 from eddyline.commands import catalog as commands
 from eddyline.errors import StateError
 from eddyline.shell.printing import Printer
+from eddyline.spark import exporting, inspecting, verifying
 from eddyline.spark.checkpoint import Fixed, begin, mirror_of
 from eddyline.spark.commits import Action, CommitLog, DefineFunction, Quarantine
 from eddyline.spark.settings import Settings
@@ -71,6 +72,9 @@ def test_commands_that_read_a_checkpoint_never_load_a_function(checkpoint: Path,
     commands.show_late(printer, checkpoint, None)
     for statement in ("SHOW FUNCTIONS", "SHOW QUERIES", "SHOW STREAMS", "EXPLAIN q"):
         mirror_of(checkpoint).execute(statement)
+    assert list(inspecting.facts(checkpoint))
+    list(verifying.problems(checkpoint))
+    exporting.export(checkpoint, tmp_path / "exported")
     commands.drop(printer, checkpoint, ["q"], None)
     assert not proof.exists()
 
