@@ -1,17 +1,16 @@
 """The count window: the n latest tuples by (event time, arrival), as the clock passes.
 
 A tuple enters when the clock reaches it and leaves when the n-th tuple after it does, which cannot be foreseen: it is
-sent without an end and taken back (document 3, section 7). Queries with the same n and the same registration share
-one ordering.
+sent without an end and retracted (document 3, section 7). All queries of the family share one log of tuples, of which
+every window is a part (`index/count_windows.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
+from eddyline.index.count_windows import enter_and_leave, in_windows
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
@@ -29,69 +28,56 @@ class RowsWindow(Operator):
         self.size_of = size
         self.rows = empty(self.types, attached=False)  # in the order (ts, arrival)
         self.shown = 0  # the position in that order up to which tuples have entered windows
+        self._sizes: tuple[tuple[int, int], Ints] | None = None  # of which version of the query table, and the sizes
+        self._in_use = 0  # tuples that were in a window or ahead of the clock when last looked at
 
     def pull(self, step: Step) -> Delta:
         arrived = self.children[0].pull(step).spread()
         if step.kind == "replay":
             return self.none()
         if len(arrived):
-            joined = concat([self.rows, arrived], self.types, attached=False)
-            self.rows = joined.take(np.lexsort((joined.last, joined.ts))).spread()
+            self._append(arrived)
         upto = int(np.searchsorted(self.rows.ts, step.now, side="right"))
         if upto == self.shown:
             return self.none()
-        found = concat(list(self._by_window(step, self.shown, upto)), self.types, attached=True)
+        found = self._changes(step, self.shown, upto)
         self.shown = upto
-        self._let_go(step)
+        self._evict(step)
         return found
 
-    def _windows(self, step: Step) -> list[tuple[int, int, Ints]]:
-        """(n, since, queries) for each distinct window among the live queries."""
+    def _append(self, arrived: Delta) -> None:
+        self.rows = concat([self.rows, arrived], self.types, attached=False)
+        ts = self.rows.ts
+        later = max(len(ts) - len(arrived) - 1, 0)
+        if (ts[later:-1] > ts[later + 1 :]).any():  # arrivals are in the order of arrival
+            self.rows = self.rows.take(np.lexsort((self.rows.last, ts))).spread()
+
+    def _windows(self, step: Step) -> tuple[Ints, Ints, Ints]:
+        """Size and `since` of the window of each live query, and the query."""
         queries = step.queries
         live = queries.live()
-        params = queries.params_at(params_of(self.size_of), live)
-        sizes = (
-            evaluate(self.size_of, (), params, len(live), step.functions).fill_null(0).to_numpy(zero_copy_only=False)
-        )
-        keys = np.column_stack([sizes, queries.since_at(live)])
-        distinct, which = np.unique(keys, axis=0, return_inverse=True)
-        which = which.ravel()
-        return [
-            (int(n), int(since), queries.ids_at(live[which == i])) for i, (n, since) in enumerate(distinct) if n > 0
-        ]
+        version = queries.version, queries.cleared
+        if self._sizes is None or self._sizes[0] != version or queries.version < 0:
+            params = queries.params_at(params_of(self.size_of), np.arange(len(queries)))
+            sizes = evaluate(self.size_of, (), params, len(queries), step.functions).fill_null(0)
+            self._sizes = version, sizes.to_numpy(zero_copy_only=False).astype(np.int64)
+        return self._sizes[1][live], queries.since_at(live), queries.ids_at(live)
 
-    def _by_window(self, step: Step, shown: int, upto: int) -> list[Delta]:
-        """What enters and leaves each window while the tuples shown:upto enter."""
-        parts = []
-        for n, since, ids in self._windows(step):
-            seen = np.nonzero(self.rows.first[:upto] >= since)[0]
-            ts = self.rows.ts[seen]
-            leaves = np.full(len(seen), MAX, np.int64)  # when the n-th tuple after it enters
-            leaves[: max(len(seen) - n, 0)] = ts[n:]
-            new = seen >= shown
-            was_in = ~new & (np.arange(len(seen)) >= np.count_nonzero(~new) - n)
-            enters = np.nonzero(new & (leaves > ts))[0]
-            gone = np.nonzero(was_in & (leaves < MAX))[0]
-            plus = replace(self.rows.take(seen[enters]), exp=np.where(leaves[enters] < MAX, leaves[enters] - 1, MAX))
-            minus = replace(
-                self.rows.take(seen[gone]),
-                ts=leaves[gone],
-                exp=np.full(len(gone), MAX, np.int64),
-                sign=np.full(len(gone), -1, np.int64),
-                last=self.rows.last[seen[gone + n]],  # the tuple that pushed it out
-            )
-            parts.append(_for_each(plus, ids))
-            parts.append(_for_each(minus, ids))
-        return parts
+    def _changes(self, step: Step, shown: int, upto: int) -> Delta:
+        """What enters and leaves the windows while the tuples shown:upto enter."""
+        size, since, query = self._windows(step)
+        rows = self.rows
+        window, sign, row, ts, exp, cause = enter_and_leave(rows.ts, rows.first, shown, upto, size, since)
+        return Delta(rows.columns, row, ts, exp, sign, rows.first[row], rows.last[cause], query[window])
 
-    def _let_go(self, step: Step) -> None:
-        """Drops tuples that are in no window any more."""
-        kept = np.zeros(len(self.rows), np.bool_)
-        kept[self.shown :] = True
-        for n, since, _ in self._windows(step):
-            seen = np.nonzero(self.rows.first[: self.shown] >= since)[0]
-            kept[seen[-n:]] = True
-        if worth_clearing(len(kept), np.count_nonzero(kept)):
+    def _evict(self, step: Step) -> None:
+        """Drops tuples that are in no window any more, once there may be more of them than of others."""
+        if not worth_clearing(len(self.rows), self._in_use):
+            return
+        size, since, _ = self._windows(step)
+        kept = in_windows(self.rows.first, self.shown, size, since)
+        self._in_use = int(np.count_nonzero(kept))
+        if worth_clearing(len(kept), self._in_use):
             self.shown = int(np.count_nonzero(kept[: self.shown]))
             self.rows = self.rows.take(kept).spread()
 
@@ -110,9 +96,3 @@ class RowsWindow(Operator):
         n = len(ts)
         self.rows = Delta(columns, None, ts, np.full(n, MAX), np.ones(n, np.int64), arrival, arrival)
         self.shown = saved["shown"].column("shown")[0].as_py()
-
-
-def _for_each(delta: Delta, ids: Ints) -> Delta:
-    """Every change for every query."""
-    n, k = len(delta), len(ids)
-    return replace(delta.take(np.repeat(np.arange(n), k)), query=np.tile(ids, n))
