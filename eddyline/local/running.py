@@ -18,6 +18,7 @@ from eddyline.errors import StateError
 from eddyline.families.family import MOST_BYTES, Family
 from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
+from eddyline.local.answers import Answers
 from eddyline.local.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
@@ -32,8 +33,7 @@ from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, query_of
-from eddyline.state.stem import Stem
+from eddyline.state.delta import MAX, MIN, Delta, Ints, query_of
 
 
 @dataclass
@@ -75,12 +75,12 @@ class RunningFamily:
         if family.emit == "all":
             self.root = Expirations(self.root)
         self.newcomers: Newcomers | None = None
-        self.answer: Stem | None = None
+        self.answer: Answers | None = None
         # Under 'max' a family of several streams may not have seen all that a stream's history holds.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
         self.waits = several_clocks or any(_keeps_answer(o) for o in self.root.walk())
         if self.waits and family.has_snapshot and answers == "kept":
-            self.answer = Stem(self.root.types, 1, attached=True, takes_back=True)
+            self.answer = Answers(self.root.types)
         self.shows_itself = shows_itself(family.plan)
         self.chain = FilterChain.of(self.root)
         self.joins = JoinChain.of(self.root) if self.answer is None else None
@@ -160,8 +160,7 @@ class RunningFamily:
         if len(found) and not queries.alive.all():
             found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):
-            kept = found.take(found.ts <= found.exp).spread()
-            self.answer.insert(kept, [query_of(kept)], self.clock)
+            self.answer.take(found, self.clock)
         self._changes += len(found)
         return found
 
@@ -186,9 +185,7 @@ class RunningFamily:
     ) -> pa.Table:
         """The answer of one query at the clock."""
         if self.answer is not None:
-            wanted = np.array([query])
-            parts = [s.rows.take(rows).spread() for s, _, rows in self.answer.probe(0, wanted)]
-            found = concat(parts, self.root.types, attached=True)
+            found = self.answer.of(query)
         else:
             queries = self.family.queries.rows().only(np.array([query]))
             streams = {s: history(s) for s in self.streams}
@@ -265,7 +262,7 @@ class RunningFamily:
         for operator, own in self._matched(saved):
             operator.load(own, self.functions)
         if self.answer is not None:
-            self.answer.load(saved["answer"], lambda rows: [query_of(rows)])
+            self.answer.load(saved["answer"])
         self.clock, self._changes = clock, changes
 
     def _matched(self, saved: Mapping[str, pa.Table]) -> list[tuple[Operator, dict[str, pa.Table]]]:

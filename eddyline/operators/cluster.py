@@ -107,6 +107,8 @@ class Cluster(Operator):
     def _give(self, step: Step, changes: Delta) -> Delta:
         """Changes of classes as changes of their members, under the condition."""
         low, high = equal_ranges(self.member_of, query_of(changes))
+        if (high - low == 1).all():  # a class of one query
+            return self.matcher.filter(step, replace(changes, query=self.query[low]))
         parts = []
         for start, begins, ends in pieces(low, high):
             change, member = spread(begins, ends)

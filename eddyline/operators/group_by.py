@@ -30,7 +30,7 @@ from eddyline.operators.ranged_join import Probing
 from eddyline.operators.slots import Slots, grown
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Aggregate, Expr
-from eddyline.state.delta import MAX, Delta, Ints, concat, join_arrays, query_of
+from eddyline.state.delta import MAX, Delta, Ints, join_arrays, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 Mask = npt.NDArray[np.bool_]
@@ -100,7 +100,7 @@ class GroupBy(Operator):
         self.timeline.add(events.take(~soon))
         np.minimum.at(self.wake, events.slot[~soon], events.time[~soon])
         due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
-        touched = np.union1d(np.union1d(due, started.slot), events.slot[soon])
+        touched = np.unique(np.concatenate([due, started.slot, events.slot[soon]]))
         if not len(touched):
             return self.none()
         new = join_events([started, events.take(soon), self.timeline.due(touched, step.now)])
@@ -113,7 +113,9 @@ class GroupBy(Operator):
 
     def _take_in(self, step: Step, delta: Delta) -> tuple[Ints, Events]:
         n, query = len(delta), query_of(delta)
-        params = step.queries.params_at(self.params_used, step.queries.positions(query))
+        params: Sequence[Any] = ()
+        if self.params_used:
+            params = step.queries.params_at(self.params_used, step.queries.positions(query))
         keys = [evaluate(k, delta.columns, params, n, step.functions, query) for k in self.keys]
         arguments = [
             None if a.argument is None else evaluate(a.argument, delta.columns, params, n, step.functions, query)
@@ -201,15 +203,12 @@ class GroupBy(Operator):
         had = self.out_row[groups]
         code, out_code = self._codes(h, had)
         sent, entry, end = send_versions(entry_at, h.time, code, h.until[h.last], out_code, self.out_end[groups])
-        old = sent[1] == NONE
-        parts = [
-            self._changes(
-                groups, sent[:, old], [v.take(pa.array(had[sent[0, old]])) for v in self.out_values], touched_by
-            ),
-            self._changes(groups, sent[:, ~old], [c.take(pa.array(sent[1, ~old])) for c in h.columns], touched_by),
-        ]
+        is_old = sent[1] == NONE
+        old, new = sent[:, is_old], sent[:, ~is_old]
+        was, now = pa.array(had[old[0]]), pa.array(new[1])
+        columns = [join_arrays([v.take(was), c.take(now)]) for v, c in zip(self.out_values, h.columns, strict=True)]
         self._remember(h, groups, entry, end)
-        return concat(parts, self.types, attached=True)
+        return self._changes(groups, np.concatenate([old, new], axis=1), columns, touched_by)
 
     def _codes(self, h: History, out_row: Ints) -> tuple[Ints, Ints]:
         """A number for each version of a row, the same for equal rows; NONE where there is no row."""

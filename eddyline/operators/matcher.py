@@ -23,7 +23,7 @@ from eddyline.index.parallel import in_portions
 from eddyline.index.ranges import PAIRS_AT_ONCE
 from eddyline.index.sets import Containers, Lists, lists, merged
 from eddyline.operators.base import PendingWindow, Step, columns_for
-from eddyline.operators.condition import Condition
+from eddyline.operators.condition import Condition, may_overflow
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import Run
@@ -50,7 +50,23 @@ class Matcher:
         """Changes common to the family, as changes of the queries they satisfy."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
+        live = step.queries.live()
+        if len(live) == 1 and self._plain:  # for one query a condition is evaluated sooner than looked up
+            return self._match_one(step, delta, live)
         return self.attached(step, delta, *paired(self.prepare(step, delta).sets(), step.room))
+
+    def _match_one(self, step: Step, delta: Delta, live: Ints) -> Delta:
+        delta = delta.take(delta.first >= step.queries.since_at(live))
+        change = np.arange(len(delta))
+        change, position = self.holding(step, delta, change, np.full(len(delta), live[0]))
+        step.room.take(len(change), CHANGE)
+        found = delta if len(change) == len(delta) else delta.take(change)
+        return self._ended(step, replace(found, query=step.queries.ids_at(position)), position)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether it does not matter which parts of the condition are evaluated: none calls a function or overflows."""
+        return not (self.condition.calls_functions or any(may_overflow(c) for c in self.condition.checks))
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
         """What is needed to match these changes later, whatever happens to the table of queries until then."""
@@ -60,9 +76,12 @@ class Matcher:
         """Changes already attached, under the same condition."""
         position = step.queries.positions(query_of(delta))
         kept = step.queries.alive[position] & (delta.first >= step.queries.since_at(position))
-        change = np.nonzero(kept)[0]
-        change, position = self.holding(step, delta, change, position[kept])
-        return self.attached(step, delta, change, position)
+        delta, position = delta.take(kept), position[kept]
+        if self.condition.checks:
+            change, position = self.holding(step, delta, np.arange(len(delta)), position)
+            delta = delta if len(change) == len(delta) else delta.take(change)
+        step.room.take(len(delta), CHANGE)
+        return self._ended(step, delta, position)
 
     def holding(self, step: Step, delta: Delta, change: Ints, position: Ints) -> tuple[Ints, Ints]:
         """Of some pairs those that satisfy the whole condition.
@@ -86,13 +105,18 @@ class Matcher:
     def attached(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
         """Pairs as changes of queries: ends rows by the query's windows, and names the query."""
         step.room.take(len(change), CHANGE)
-        found = replace(delta.take(change), query=step.queries.ids_at(position))
+        return self._ended(step, replace(delta.take(change), query=step.queries.ids_at(position)), position)
+
+    def _ended(self, step: Step, found: Delta, position: Ints) -> Delta:
+        """Changes of queries at these positions, with the ends that the queries' windows give them."""
         for window in self.pending:
             if not len(found):
                 break
-            params = step.queries.params_at(params_of(window.size), position)
-            size = evaluate(window.size, (), params, len(found), step.functions, query_of(found)).cast(pa.int64())
-            width = size.fill_null(-1).to_numpy(zero_copy_only=False)
+            asked = position[:1] if (position == position[0]).all() else position
+            params = step.queries.params_at(params_of(window.size), asked)
+            size = evaluate(window.size, (), params, len(asked), step.functions, step.queries.ids_at(asked))
+            width = size.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            width = np.broadcast_to(width, len(found))
             at = found.columns[window.time]
             begin = micros(at if found.rows is None else take(at, found.rows))
             end = np.where(begin > MAX - np.maximum(width, 0), MAX, begin + width)

@@ -14,6 +14,7 @@ from eddyline.index.count_windows import enter_and_leave, in_windows
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.room import CHANGE
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, empty
@@ -67,6 +68,7 @@ class RowsWindow(Operator):
         """What enters and leaves the windows while the tuples shown:upto enter."""
         size, since, query = self._windows(step)
         rows = self.rows
+        step.room.require(2 * (upto - shown) * int(np.count_nonzero(size > 0)), CHANGE)  # what the kernel has room for
         window, sign, row, ts, exp, cause = enter_and_leave(rows.ts, rows.first, shown, upto, size, since)
         return Delta(rows.columns, row, ts, exp, sign, rows.first[row], rows.last[cause], query[window])
 

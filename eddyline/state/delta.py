@@ -15,7 +15,7 @@ changes are still common to all queries of the family.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,22 +48,24 @@ class Delta:
         if which.dtype == np.bool_ and which.all() and len(which) == len(self):
             return self
         where = np.nonzero(which)[0] if which.dtype == np.bool_ else which
-        return replace(
-            self,
-            rows=where if self.rows is None else self.rows[where],
-            ts=self.ts[where],
-            exp=self.exp[where],
-            sign=self.sign[where],
-            first=self.first[where],
-            last=self.last[where],
-            query=None if self.query is None else self.query[where],
+        return Delta(
+            self.columns,
+            where if self.rows is None else self.rows[where],
+            self.ts[where],
+            self.exp[where],
+            self.sign[where],
+            self.first[where],
+            self.last[where],
+            None if self.query is None else self.query[where],
         )
 
     def spread(self) -> Delta:
         """The same changes with one row each."""
         if self.rows is None:
             return self
-        return replace(self, columns=tuple(take(c, self.rows) for c in self.columns), rows=None)
+        where = pa.array(self.rows)
+        columns = tuple(c.take(where) for c in self.columns)
+        return Delta(columns, None, self.ts, self.exp, self.sign, self.first, self.last, self.query)
 
 
 def take(column: pa.Array, rows: Ints) -> pa.Array:

@@ -42,6 +42,7 @@ class Events:
 
 
 def join_events(parts: list[Events]) -> Events:
+    parts = [p for p in parts if len(p)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     return Events(
