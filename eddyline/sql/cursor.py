@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline import types as t
-from eddyline.errors import ParseError, did_you_mean
+from eddyline.errors import ParseError, did_you_mean, redacted
 from eddyline.sql.dialect import DIALECT
 from eddyline.sql.functions import UNITS, unit_of
 from eddyline.sql.limits import refuse_long_statement, refuse_long_text
@@ -149,7 +149,7 @@ class Cursor:
 
     def found(self) -> str:
         token = self.peek()
-        return "the end of the statement" if token is None else repr(self.sql[token.start : token.end + 1])
+        return "the end of the statement" if token is None else repr(redacted(self.sql)[token.start : token.end + 1])
 
     def is_word(self, *words: str) -> bool:
         """Whether the next tokens are these keywords, in this order."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from eddyline.errors import CatalogError, redacted
+from eddyline.errors import CatalogError, ParseError, redacted
 from eddyline.spark.checkpoint import Fixed, begin, mirror_of
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.delivery import Delivery
@@ -187,6 +187,9 @@ def test_what_looks_secret_is_not_shown(shown: str, sql: str) -> None:
 
 
 def test_errors_do_not_show_secrets(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match=r"found \"'\*+'\"") as p:
+        operator(tmp_path).execute("CREATE SINK k USING kafka OPTIONS (topic password 'hunter2')")
+    assert "hunter2" not in str(p.value)
     with pytest.raises(CatalogError) as e:
         operator(tmp_path).execute("CREATE SINK k USING kafka OPTIONS (password 'hunter2', driver 'x')")
     assert "hunter2" not in str(e.value)
