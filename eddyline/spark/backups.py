@@ -22,6 +22,7 @@ from eddyline.errors import StateError
 from eddyline.spark.checkpoint import Alone, fixed
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.epochs import committed, planned
+from eddyline.spark.private import make_private
 from eddyline.spark.relocating import relocate
 
 FORMAT = 1
@@ -149,7 +150,8 @@ def _require_free(target: Path, what: str) -> None:
 
 
 def _copy(source: Path, names: list[str], target: Path) -> dict[str, tuple[int, str]]:
-    """Copies files, which are on the disk afterwards; their sizes and digests."""
+    """Copies files to a folder of the owner's alone, on the disk; their sizes and digests."""
+    make_private(target)
     found = {}
     for name in names:
         to = target / name

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from eddyline.spark import private
+from eddyline.spark.backups import back_up, unpack
 from eddyline.spark.checkpoint import Alone, Fixed, begin, mirror_of
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.delivery import TRIM_EVERY
@@ -62,6 +63,14 @@ def test_a_checkpoint_of_an_earlier_version_is_closed_to_others_when_it_is_used(
         mirror_of(tmp_path / "ck").execute("CREATE CONTINUOUS QUERY q AS SELECT k FROM s")
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     assert stat.S_IMODE((own / "catalog" / "lock").stat().st_mode) == 0o600
+
+
+def test_a_backup_and_what_is_restored_from_it_are_open_to_nobody_else(tmp_path: Path) -> None:
+    begin(tmp_path / "ck", Fixed(1, "min"))
+    mirror_of(tmp_path / "ck").execute(STREAM)
+    back_up(tmp_path / "ck", tmp_path / "backup")
+    restored = unpack(tmp_path / "backup", tmp_path / "ck")
+    assert [stat.S_IMODE(f.stat().st_mode) for f in (tmp_path / "backup", restored)] == [0o700, 0o700]
 
 
 def test_a_lock_that_is_held_does_not_stop_the_upkeep_of_the_catalog(tmp_path: Path) -> None:
