@@ -111,7 +111,8 @@ class Templates:
             if literals[i] != text:
                 return None
         try:
-            return known.family, [make(_given(literals, i)) for i, make in known.makers]
+            values = [make(literals[i] if type(i) is int else _given(literals, i)) for i, make in known.makers]
+            return known.family, values
         except (Error, ValueError, LookupError, OverflowError):
             return None
 
@@ -148,9 +149,8 @@ Which = int | None | tuple[int | None, ...]
 
 
 def _given(literals: Sequence[str], which: Which) -> str | list[str]:
-    if isinstance(which, tuple):
-        return ["" if i is None else literals[i] for i in which]
-    return "" if which is None else literals[which]
+    """The literals of a list, or nothing for what is made of none."""
+    return ["" if i is None else literals[i] for i in which] if isinstance(which, tuple) else ""
 
 
 def _maker(

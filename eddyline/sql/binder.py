@@ -162,11 +162,10 @@ class QueryBinder:
         if distinct is not None and distinct.args.get("on"):
             fail(tree, "DISTINCT ON is not supported.", "Use GROUP BY.")
         items = self._items(tree, sources)
-        clauses = [tree.args[arg] for arg in ("where", "group", "having") if tree.args.get(arg)]
-        refuse_modifiers([e for _, e in items] + clauses)
         group, having = tree.args.get("group"), tree.args.get("having")
         grouped = group is not None or having is not None or any(has_aggregate(e) for _, e in items)
         if grouped:
+            refuse_modifiers([e for _, e in items] + [e for e in (group, having) if e is not None])
             grouping = Grouping(binder, group, items)
             outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
             kept = grouping.condition(having.this) if having is not None else None

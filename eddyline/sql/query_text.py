@@ -42,13 +42,15 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
     def fail(message: str, span: tuple[int, int] = whole) -> NoReturn:
         raise ParseError(message, sql=c.sql, span=span) from None
 
+    if any(token.token_type == TokenType.WINDOW for token in tokens):
+        tokens = _with_window_calls(tokens)
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         follows = after.token_type if after is not None else None
         if follows in _NEVER_AFTER.get(token.token_type, ()):
             text = "the end of the statement" if after is None else repr(after.text)
             fail(f"Expected something else after {token.text!r} than {text}.", (token.start, token.end + 1))
     try:
-        trees = DIALECT.parser().parse(_with_functions(tokens), c.sql)
+        trees = DIALECT.parser().parse(tokens, c.sql)
     except SqlglotParseError as e:
         detail = e.errors[0] if e.errors else {}
         near = str(detail.get("highlight") or "")
@@ -84,7 +86,7 @@ _NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
 }
 
 
-def _with_functions(tokens: list[Token]) -> list[Token]:
+def _with_window_calls(tokens: list[Token]) -> list[Token]:
     """The tokens, where window(…) is a call like others: sqlglot takes WINDOW after GROUP BY for a clause."""
     found = list(tokens)
     for i, (token, after) in enumerate(pairwise(tokens)):
