@@ -236,7 +236,8 @@ class Mirror(Logged):
 
     def explain(self, name: str, analyze: bool = False) -> str:
         if analyze:
-            raise CatalogError("EXPLAIN ANALYZE needs the engine's figures.", hint="`eddyline run` shows them live.")
+            hint = f"`eddyline query explain {name} --checkpoint …` tells what a pipeline knows of it."
+            raise CatalogError("EXPLAIN ANALYZE needs figures of the engine, which runs elsewhere.", hint=hint)
         with self.guard:
             told = super().explain(name)
             family = self.registry.find(name) or self.query(name)[0]

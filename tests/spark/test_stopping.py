@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -99,6 +100,30 @@ def test_ctrl_c_is_noted_while_a_run_is_waited_for_and_raises_as_before_afterwar
         assert mine == [signal.SIGINT] and not interrupted.is_set()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_planned_micro_batch_whose_offsets_are_damaged_is_planned_anew_once_they_are_removed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As a machine leaves it that lost power after the micro-batch was delivered, and before it was committed."""
+    small = Small(spark, tmp_path, SCRIPT)
+    for i in range(2):
+        small.put("s", [{"a": i, "ts": i}])
+        small.run()
+    for file in (tmp_path / "ck" / "commits").glob("*1*"):
+        file.unlink()
+    (tmp_path / "ck" / "offsets" / "1").write_text("")
+    with pytest.raises(StateError, match="offsets/1' is damaged: it is empty") as raised:
+        Small(spark, tmp_path, SCRIPT)
+    named = re.findall(r"'([^']+)'", str(raised.value.hint))
+    assert [Path(n).name for n in named] == ["1", ".1.crc"]
+    for name in named:
+        Path(name).unlink()
+    again = Small(spark, tmp_path, SCRIPT)
+    again._files = 2
+    again.put("s", [{"a": 2, "ts": 2}])
+    again.run()
+    assert sorted(r["a"] for r in again.rows("family_1")) == [0, 1, 2]
 
 
 def test_ctrl_c_stops_the_run_that_is_waited_for(
