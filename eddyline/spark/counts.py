@@ -13,9 +13,9 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eddyline.spark.disk import writing
 
@@ -23,8 +23,7 @@ FORMAT = 1
 KEPT = 10  # counts of so many past micro-batches stay
 
 
-@dataclass(frozen=True)
-class RelationCounts:
+class RelationCounts(NamedTuple):
     """Of a stream, or of a table that has a source."""
 
     rows: int = 0  # read, with those set apart
@@ -33,8 +32,7 @@ class RelationCounts:
     batch: int | None = None  # the last micro-batch that brought rows
 
 
-@dataclass(frozen=True)
-class FamilyCounts:
+class FamilyCounts(NamedTuple):
     changes: int  # of all its queries
     batch: int  # the last micro-batch that had some
     at: float  # when that was delivered, in seconds since 1970
@@ -68,7 +66,7 @@ def counted(
             relations[p["relation"].lower()] = sums
     for relation, files in (item for r in reports for item in r.get("bad_files", {}).items()):
         old = relations.get(relation.lower(), RelationCounts())
-        relations[relation.lower()] = replace(old, bad=old.bad + len(files))
+        relations[relation.lower()] = old._replace(bad=old.bad + len(files))
     families = {n: f for n, f in before.families.items() if n in standing}
     for number, changes in sum_by_number(r["matches"] for r in (*reports, *packed)).items():
         if changes and number in standing:
@@ -91,12 +89,21 @@ def sum_by_number(counts: Iterable[Mapping[Any, int]]) -> dict[int, int]:
 def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], standing: Collection[int]) -> None:
     """`own` is the folder of Eddyline's files in the checkpoint."""
     before = (_read(_file(own, batch - 1)) if batch else None) or Counts()
-    new = asdict(counted(before, batch, reports, standing, time.time()))
+    new = counted(before, batch, reports, standing, time.time())
+    said = {
+        "format": FORMAT,
+        "batch": new.batch,
+        "since": new.since,
+        "version": new.version,
+        "relations": new.relations,
+        "families": new.families,
+        "tables": new.tables,
+    }
     file = _file(own, batch)
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}")
     with writing(f"The file {str(file)!r}"):
-        beside.write_text(json.dumps({"format": FORMAT} | new))
+        beside.write_text(json.dumps(said))
         os.replace(beside, file)
     _file(own, batch - KEPT).unlink(missing_ok=True)
 
@@ -119,8 +126,8 @@ def _read(file: Path) -> Counts | None:
         said = json.loads(file.read_text())
         if said["format"] != FORMAT:
             return None
-        relations = {name: RelationCounts(**r) for name, r in said["relations"].items()}
-        families = {int(n): FamilyCounts(**f) for n, f in said["families"].items()}
+        relations = {name: RelationCounts(*r) for name, r in said["relations"].items()}
+        families = {int(n): FamilyCounts(*f) for n, f in said["families"].items()}
         return Counts(said["batch"], said["since"], said["version"], relations, families, said["tables"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

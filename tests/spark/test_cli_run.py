@@ -222,7 +222,7 @@ def test_a_bad_row_stops_a_run_with_a_clear_error_and_the_next_run_tells_what_it
 
 def test_a_jvm_that_is_killed_ends_the_run_with_one_clear_error(place: Place, terminal: Terminal) -> None:
     place.put(5)
-    terminal.until(lambda: "batch 0" in terminal.screen, "the first micro-batch")
+    terminal.until(lambda: "1 in all" in terminal.screen, "the first micro-batch")
     children = Path(f"/proc/{terminal.process.pid}/task/{terminal.process.pid}/children").read_text().split()
     (jvm,) = (int(c) for c in children if "java" in Path(f"/proc/{c}/comm").read_text())
     os.kill(jvm, signal.SIGKILL)
