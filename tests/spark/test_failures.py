@@ -61,6 +61,19 @@ CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
             "RuntimeError: my sink fails",
             "--verbose",
         ),
+        (
+            "An error occurred while calling o59.start.\n: java.io.IOException: No space left on device\n\tat Y",
+            "StateError",
+            "Spark: No space left on device",
+            "Free space on the disks",
+        ),
+        (
+            "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error … Return Message: Traceback (most recent call last):\n"
+            '  File "x.py", line 2, in x\n    raise\nOSError: [Errno 28] No space left on device\n SQLSTATE: 39000\n',
+            "StateError",
+            "OSError: [Errno 28] No space left on device",
+            "Free space on the disks",
+        ),
         ("java.lang.OutOfMemoryError: Java heap space", "StateError", "Spark: java.lang.OutOfMemoryError", "--verbose"),
     ],
 )
