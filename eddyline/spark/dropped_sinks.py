@@ -27,8 +27,9 @@ from eddyline.sql.catalog import Sink
 def retract(settings: Settings, batch: int, commit: int, sinks: Iterable[Sink]) -> None:
     """Removes the files of a micro-batch from sinks that were there at a commit and are not among those of now."""
     replica = Replica(settings.log(), settings.clock_policy, lambda *_: False)
-    for _ in replica.move_to(commit, lambda _, ids: ids):
-        pass
+    with suppress(Error):  # a catalog that cannot be read must not keep the pipeline from getting past it
+        for _ in replica.move_to(commit, lambda _, ids: ids):
+            pass
     stays = {s.sql for s in sinks}
     for sink in (s for s in replica.catalog.sinks if s.sql not in stays):
         with suppress(OSError):  # it may be dropped for that very reason
