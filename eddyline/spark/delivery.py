@@ -80,8 +80,16 @@ class Delivery:
             resolved(sink.external.options, owner_of(sink))  # what it refers to is there
         things = [*self.mirror.catalog.streams, *self.mirror.catalog.tables, *sinks]
         for thing in things:
-            self.mirror.rules.check(thing)
+            self._check_external(thing)
         require_apart(things, Path(self.settings.checkpoint), self.settings.base)
+
+    def _check_external(self, thing: Stream | Table | Sink) -> None:
+        try:
+            self.mirror.rules.check(thing)
+        except CatalogError as e:
+            if isinstance(thing, Sink):
+                e.hint = f"{e.hint or ''} Or give it up (DROP SINK {thing.name}; by `eddyline query add`).".strip()
+            raise
 
     @property
     def epoch(self) -> Epoch:

@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from eddyline.errors import CatalogError
 from eddyline.families.family import Family
 from eddyline.local.running import RunningFamily
 from eddyline.spark import amendments, guard
@@ -46,10 +47,14 @@ def test_dropping_a_sink_that_cannot_be_opened_gets_the_pipeline_going_again(
     live = Live(spark, tmp_path, world.delays, FAMILIES)
     live.do(*world.wide(*FAMILIES))
     live.put(world.full_batch())
-    live.process()
+    live.start()
+    live.settle()
     declare_unchecked(tmp_path / "ck", "CREATE SINK extra USING parqet")
     live.put(world.full_batch())
     with pytest.raises(StreamingQueryException, match=r"could not be delivered to the sink 'extra'[^$]*DROP SINK"):
+        live.settle()
+    live.stop()
+    with pytest.raises(CatalogError, match=r"Spark has no format 'parqet' for the sink 'extra'[^$]*DROP SINK extra"):
         live.process()
     mirror_of(tmp_path / "ck").execute("DROP SINK extra")
     live.open()
@@ -58,8 +63,7 @@ def test_dropping_a_sink_that_cannot_be_opened_gets_the_pipeline_going_again(
     live.process()
     found = live.check()
     assert {family for family, _, _ in found.places} == set(FAMILIES)
-    amended = [f.stem for f in (tmp_path / "ck" / "eddyline" / "amendments").iterdir()]
-    assert amended == ["000000001"]
+    assert len(list((tmp_path / "ck" / "eddyline" / "amendments").iterdir())) == 1
 
 
 def test_rows_for_a_dropped_sink_that_cannot_be_written_are_kept_and_the_run_goes_on(
