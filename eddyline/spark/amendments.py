@@ -16,6 +16,7 @@ from pathlib import Path
 from eddyline.spark.offsets import last_batch, read_offset
 from eddyline.spark.settings import Settings, write_whole
 
+KEPT = 10_000  # micro-batches
 ATTEMPTS = 2  # starts at one micro-batch without a commit that count as a failure, whatever ended them
 
 
@@ -85,10 +86,10 @@ def amend(settings: Settings, latest: int) -> Amendment | None:
     return amendment
 
 
-def forget(settings: Settings, before: int) -> None:
-    """Removes the amendments of micro-batches that are never done again."""
+def forget(settings: Settings, batch: int) -> None:
+    """Removes the amendments of micro-batches long before this one. They are few, and tell what was in force."""
     for file in (settings.own / "amendments").glob("*.json"):
-        if int(file.stem) < before:
+        if int(file.stem) < batch - KEPT:
             file.unlink(missing_ok=True)
 
 

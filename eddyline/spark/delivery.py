@@ -252,7 +252,7 @@ class Delivery:
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         write_whole(self.settings.clocks_file(batch), json.dumps(clocks), self.settings.durability)
         self.settings.clocks_file(batch - KEPT).unlink(missing_ok=True)
-        amendments.forget(self.settings, batch - KEPT)
+        amendments.forget(self.settings, batch)
 
     def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         """Lets go of commits that no bucket would need to come back.

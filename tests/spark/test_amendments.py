@@ -137,6 +137,16 @@ def test_a_micro_batch_that_was_delivered_to_all_sinks_is_not_amended(tmp_path: 
     assert amendments.amend(settings, 8) is None
 
 
+def test_amendments_stay_for_long(tmp_path: Path) -> None:
+    settings = checkpoint(tmp_path, {0: 3, 1: 5}, 1)
+    amendments.note_failure(settings, "a sink")
+    amendments.amend(settings, 8)
+    amendments.forget(settings, 1 + amendments.KEPT)
+    assert amendments.commit_of(tmp_path, 1) == 8
+    amendments.forget(settings, 2 + amendments.KEPT)
+    assert amendments.commit_of(tmp_path, 1) == 5
+
+
 def test_attempts_at_one_micro_batch_do_not_count_for_the_next(tmp_path: Path) -> None:
     settings = checkpoint(tmp_path, {0: 3, 1: 5}, 1)
     amendments.note_failure(settings, "a sink")
