@@ -39,7 +39,8 @@ class Answers:
         if self._noted:
             noted, self._noted, self._changes = self._noted, [], 0
             changes = concat(noted, self.types, attached=True)
-            changes = changes.take(changes.ts <= changes.exp).spread()
+            # Rows that have ended are in no answer any more, and nothing retracts them.
+            changes = changes.take((changes.ts <= changes.exp) & (changes.exp >= self._clock)).spread()
             self._stem.insert(changes, [query_of(changes)], self._clock)
         return self._stem
 
