@@ -84,10 +84,8 @@ class Faults:
         with self._stopped():
             folder = self.world.folder / "backups" / str(self.made)
             self.made += 1
-            status, said = self.driver.call(
-                "checkpoint", "backup", str(folder), "--checkpoint", str(self.world.checkpoint)
-            )
-            assert status == 0, said
+            self._command("checkpoint", "verify", str(self.world.checkpoint))
+            self._command("checkpoint", "backup", str(self.world.checkpoint), str(folder))
             self.backup = str(folder), mirror_of(self.world.checkpoint).version
         return f"backup made at catalog version {self.backup[1]}"
 
@@ -97,13 +95,13 @@ class Faults:
         folder, version = self.backup
         with self._stopped():
             self.world.note_amendments()
-            shutil.rmtree(self.world.checkpoint)
-            status, said = self.driver.call(
-                "checkpoint", "restore", folder, "--checkpoint", str(self.world.checkpoint), "--yes"
-            )
-            assert status == 0, said
+            self._command("checkpoint", "restore", folder, str(self.world.checkpoint), "--yes")
             self.world.restored(version)
         return f"backup restored, back to catalog version {version}"
+
+    def _command(self, *words: str) -> None:
+        status, said = self.driver.call(*words)
+        assert status == 0, f"eddyline {' '.join(words)}: {said}"
 
     def _stopped(self) -> _Stopped:
         return _Stopped(self.driver, self.churners)
