@@ -30,6 +30,7 @@ from tests.spark.fault_run.world import PERMANENT, STREAMS, World, operations, r
 from tests.spark.processes import until
 
 PATIENCE = 150.0  # seconds in which a run that was started must have ended a micro-batch
+COMPILES = 600.0  # the same for the first run, which may have to compile kernels
 AHEAD = 30  # files of a stream that may wait
 DISK = 1500  # megabytes
 
@@ -87,7 +88,7 @@ def disturb(world: World, report: Report, seconds: float, only: list[str] | None
     try:
         world.give()
         driver.start()
-        _progress(world, driver, report, after=-1)
+        _progress(world, driver, report, after=-1, patience=COMPILES)
         _register_permanent(world)
         churners.start()
         feed.start()
@@ -130,10 +131,10 @@ def _nothing() -> threading.Lock:
     return threading.Lock()
 
 
-def _progress(world: World, driver: Driver, report: Report, after: int) -> None:
+def _progress(world: World, driver: Driver, report: Report, after: int, patience: float = PATIENCE) -> None:
     """Waits for a micro-batch to end; a run that has ended, or gets nowhere, is started again once."""
     for attempt in range(2):
-        if until(lambda: world.committed() > after or not driver.running, PATIENCE, 0.1) and world.committed() > after:
+        if until(lambda: world.committed() > after or not driver.running, patience, 0.1) and world.committed() > after:
             return
         why = "gets nowhere" if driver.running else "has ended"
         assert attempt == 0, f"the pipeline {why} after a restart"
