@@ -70,7 +70,7 @@ def main(given: list[str]) -> int:
     chosen = parser.parse_args(given)
     report = Report(chosen.report)
     report.say(f"seed {chosen.seed}, {chosen.minutes:g} minutes")
-    with tempfile.TemporaryDirectory(prefix="eddyline-faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="eddyline-faults-", ignore_cleanup_errors=True) as name:
         world = World(Path(name), Random(chosen.seed))
         world.prepare()
         mounted(world.folder / "disk", DISK)
@@ -119,6 +119,8 @@ def disturb(world: World, report: Report, seconds: float, only: list[str] | None
         return 1
     finally:
         feed.ending.set()
+        if feed.is_alive():
+            feed.join()
         driver.kill()
         for process in churners.processes:
             process.kill()
