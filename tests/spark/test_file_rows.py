@@ -54,7 +54,9 @@ def typed(kind: pa.DataType, *values: Any) -> pa.Array:
         (typed(pa.binary(), b"a", None), t.STRING, ["a", None]),
         (pa.nulls(2), t.INT, [None, None]),
     ],
-    ids=str,
+    ids=lambda given: (
+        str(given.type) if isinstance(given, pa.Array) else str(given) if not isinstance(given, list) else ""
+    ),
 )
 def test_a_value_is_read_as_the_declared_type_exactly_or_told_to_be_lost(
     given: pa.Array, declared: pa.DataType, expected: list[Any]
