@@ -204,7 +204,8 @@ def doctor() -> None:
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which one; without a name, all are listed.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where its figures go. [benchmarks/out of the checkout]")
+        Path | None,
+        typer.Option(metavar="DIR", help="Where its figures go; by default benchmarks/out of the checkout."),
     ] = None,
     update_docs: Annotated[
         bool, typer.Option("--update-docs", help="Rewrite the figures that the documentation cites.")

@@ -24,7 +24,8 @@ def test_the_installed_command_is_this_one() -> None:
 def test_version_and_help_are_short_and_name_only_what_exists(run: Run) -> None:
     assert run("--version").stdout == f"eddyline {eddyline.__version__}\n"
     shown = run("--help").stdout
-    assert re.findall(r"^│ (\w+)", shown, re.MULTILINE) == ["run", "late", "sql", "doctor", "bench", "demo", "query"]
+    named = ["run", "late", "sql", "doctor", "bench", "demo", "query", "checkpoint", "sink"]
+    assert re.findall(r"^│ (\w+)", shown, re.MULTILINE) == named
 
 
 def test_a_script_shows_each_result_and_says_nothing_of_what_has_none(run: Run, tmp_path: Path) -> None:
@@ -40,8 +41,8 @@ def test_a_script_shows_each_result_and_says_nothing_of_what_has_none(run: Run, 
         "a",
         "7",
         "1 row",
-        "query   family",
-        "q       family_1",
+        "query   family     error",
+        "q       family_1   NULL",
         "1 row",
     ]
 
