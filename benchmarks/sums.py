@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -141,23 +142,29 @@ def grouping(items: str, window: str, counters: type) -> tuple[Any, Any]:
     return db, next(o for o in running.root.walk() if isinstance(o, group_by.GroupBy))
 
 
-def compare(
-    items: str, values: Callable[[np.random.Generator, int], Floats], groups: int, window: str = "[RANGE 5 SECONDS]"
-) -> tuple[float, float, float, float]:
+@dataclass(frozen=True)
+class Workload:
+    items: str
+    values: Callable[[np.random.Generator, int], Floats]
+    groups: int
+    window: str = "[RANGE 5 SECONDS]"
+
+
+def compare(w: Workload) -> tuple[float, float, float, float]:
     """Microseconds a row with exact sums and with pairs; bytes a group that the sums take."""
     rng = np.random.default_rng(5)
-    sides = [grouping(items, window, c) for c in (Counters, Pairs)]
+    sides = [grouping(w.items, w.window, c) for c in (Counters, Pairs)]
     least = [float("inf")] * 2
     for i in range(BATCHES):
         ts = pa.array(i * 1_000_000 + np.sort(rng.integers(0, 1_000_000, ROWS)), pa.timestamp("us"))
-        symbols = pa.array(rng.integers(0, groups, ROWS), pa.int32())
-        rows = pa.table({"symbol": symbols, "price": values(rng, ROWS), "ts": ts})
+        symbols = pa.array(rng.integers(0, w.groups, ROWS), pa.int32())
+        rows = pa.table({"symbol": symbols, "price": w.values(rng, ROWS), "ts": ts})
         for side in (0, 1) if i % 2 else (1, 0):
             began = time.process_time()
             sides[side][0].push("trades", rows).count()
             if i >= WARM:
                 least[side] = min(least[side], time.process_time() - began)
-    if values is prices:
+    if w.values is prices:
         _check(*(db.snapshot("q") for db, _ in sides))
     operator = sides[0][1]
     arrays = operator.counters.sums.arrays
@@ -173,15 +180,17 @@ def _check(exact: pa.Table, pairs: pa.Table) -> None:
 
 
 GROUPS = {
-    "SUM of prices, 1,000 groups": ("SUM(price) AS v", prices, 1_000),
-    "SUM of prices, 50,000 groups": ("SUM(price) AS v", prices, 50_000),
-    "SUM of prices, one group": ("SUM(price) AS v", prices, 1),
-    "AVG of prices, 1,000 groups": ("AVG(price) AS v", prices, 1_000),
-    "COUNT, SUM and AVG of prices, 1,000 groups": ("COUNT(*) AS n, SUM(price) AS v, AVG(price) AS m", prices, 1_000),
-    "SUM of all prices, 1,000 groups": ("SUM(price) AS v", prices, 1_000, ""),
-    "SUM of measurements, 1,000 groups": ("SUM(price) AS v", measurements, 1_000),
-    "SUM of prices with outliers, 1,000 groups": ("SUM(price) AS v", with_outliers, 1_000),
-    "SUM of any doubles, 1,000 groups": ("SUM(price) AS v", any_doubles, 1_000),
+    "SUM of prices, 1,000 groups": Workload("SUM(price) AS v", prices, 1_000),
+    "SUM of prices, 50,000 groups": Workload("SUM(price) AS v", prices, 50_000),
+    "SUM of prices, one group": Workload("SUM(price) AS v", prices, 1),
+    "AVG of prices, 1,000 groups": Workload("AVG(price) AS v", prices, 1_000),
+    "COUNT, SUM and AVG of prices, 1,000 groups": Workload(
+        "COUNT(*) AS n, SUM(price) AS v, AVG(price) AS m", prices, 1_000
+    ),
+    "SUM of all prices, 1,000 groups": Workload("SUM(price) AS v", prices, 1_000, ""),
+    "SUM of measurements, 1,000 groups": Workload("SUM(price) AS v", measurements, 1_000),
+    "SUM of prices with outliers, 1,000 groups": Workload("SUM(price) AS v", with_outliers, 1_000),
+    "SUM of any doubles, 1,000 groups": Workload("SUM(price) AS v", any_doubles, 1_000),
 }
 
 
@@ -213,9 +222,9 @@ def join(aggregate: str) -> float:
 
 def main() -> bool:
     figures = []
-    compare(*GROUPS["SUM of prices, 1,000 groups"])  # compiles
+    compare(GROUPS["SUM of prices, 1,000 groups"])  # compiles
     for name, workload in GROUPS.items():
-        exact, pairs, bytes_exact, bytes_pairs = compare(*workload)
+        exact, pairs, bytes_exact, bytes_pairs = compare(workload)
         figures += [
             Figure(f"{name}: a row, exact", exact, "µs"),
             Figure(f"{name}: time, as a share of pairs", exact / pairs, ""),
