@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ class Pairs:
 
     def keep(self, used: npt.NDArray[np.bool_]) -> None:
         n = len(used)
-        self.totals, self.high, self.low = (a[:n][used] for a in (self.totals, self.high, self.low))
+        self.totals, self.high, self.low = self.totals[:n][used], self.high[:n][used], self.low[:n][used]
 
     def apply(self, events: Events) -> tuple[Ints, Ints, Floats]:
         at, ints, floats = _accumulate(
@@ -131,13 +132,9 @@ def any_doubles(rng: np.random.Generator, n: int) -> Floats:
 
 def grouping(items: str, window: str, counters: type) -> tuple[Any, Any]:
     """A connection with one grouping query, and the query's operator."""
-    kept = group_by.Counters
-    group_by.Counters = counters  # type: ignore[misc]
-    try:
+    with patch.object(group_by, "Counters", counters):
         db = eddyline.connect(threads=1)
         db.execute(f"{WORLD}; CREATE CONTINUOUS QUERY q AS SELECT symbol, {items} FROM trades {window} GROUP BY symbol")
-    finally:
-        group_by.Counters = kept  # type: ignore[misc]
     (running,) = db.running.values()
     return db, next(o for o in running.root.walk() if isinstance(o, group_by.GroupBy))
 

@@ -1,8 +1,8 @@
 """Exact sums of doubles: fixed-point numbers of 32-bit limbs in int64, with delayed carries.
 
 Every finite double is a whole multiple of 2**-1074, and limb j counts multiples of 2**(32 j - 1074): limbs 0 to 65 hold
-any double. A limb array keeps a window of limbs that starts at `base`. A double adds a signed part to at most three
-limbs, so limbs add and subtract exactly and in any order. A limb that reaches 2**62 passes its upper bits to the next
+any double. A limb array keeps a window of limbs that starts at `base`. A double adds a signed part to three limbs, so
+limbs add and subtract exactly and in any order. A limb that reaches 2**62 passes its upper bits to the next
 one; a window therefore ends with one limb more than its values need, which only takes carries and cannot overflow
 before 2**61 doubles were added.
 
@@ -45,49 +45,40 @@ def parts(x: float) -> tuple[int, int, int, int]:
 
 @njit(cache=True, nogil=True)
 def fits(x: float, base: int, size: int) -> bool:
-    """Whether a window has the limbs of a double, and one above them."""
-    limb, first, second, third = parts(x)
-    lowest = limb if first != 0 else limb + 1 if second != 0 else limb + 2
-    highest = limb + 2 if third != 0 else limb + 1 if second != 0 else limb
-    return lowest > highest or (base <= lowest and highest < base + size - 1)
+    """Whether a window has the three limbs of a double, and one above those that are not 0."""
+    limb, _, _, third = parts(x)
+    return x == 0.0 or (base <= limb and limb + 2 + (third != 0) < base + size)
 
 
 @njit(cache=True, nogil=True)
 def limb_range(values: Floats) -> tuple[int, int]:
-    """The lowest limb that some value needs, and the highest; LIMBS and -1 if all are 0. O(values)."""
+    """The lowest and the highest limb of these values: all fit a window from `low` to `high` + 1. LIMBS and -1 if all
+    are 0. O(values)."""
     low, high = LIMBS, -1
     for i in range(values.shape[0]):
         for c in range(values.shape[1]):
-            limb, first, second, third = parts(values[i, c])
-            if first != 0:
-                low, high = min(low, limb), max(high, limb)
-            if second != 0:
-                low, high = min(low, limb + 1), max(high, limb + 1)
-            if third != 0:
-                low, high = min(low, limb + 2), max(high, limb + 2)
+            if values[i, c] != 0.0:
+                limb, _, _, third = parts(values[i, c])
+                low, high = min(low, limb), max(high, limb + 1 + (third != 0))
     return low, high
 
 
 @njit(cache=True, nogil=True)
 def add_double(limbs: Ints, r: int, c: int, base: int, x: float) -> None:
     """Adds a double that fits the window to the sum limbs[r, c]."""
+    if x == 0.0:
+        return
     limb, first, second, third = parts(x)
     j = limb - base
-    if first != 0:
-        _add(limbs, r, c, j, first)
-    if second != 0:
-        _add(limbs, r, c, j + 1, second)
-    if third != 0:
-        _add(limbs, r, c, j + 2, third)
-
-
-@njit(cache=True, nogil=True)
-def _add(limbs: Ints, r: int, c: int, j: int, part: int) -> None:
-    v = limbs[r, c, j] + part
-    if v >= CARRY_AT or v <= -CARRY_AT:
-        limbs[r, c, j + 1] += v >> 32
-        v &= LOW_BITS
-    limbs[r, c, j] = v
+    # Parts that are 0 are added too: which ones are is hard to predict.
+    v0, v1, v2 = limbs[r, c, j] + first, limbs[r, c, j + 1] + second, limbs[r, c, j + 2] + third
+    limbs[r, c, j], limbs[r, c, j + 1], limbs[r, c, j + 2] = v0, v1, v2
+    if (v0 + CARRY_AT) | (v1 + CARRY_AT) | (v2 + CARRY_AT) < 0:  # some v >= 2**62, where this wraps, or < -2**62
+        for k in range(j, j + 3):
+            v = limbs[r, c, k]
+            if v >= CARRY_AT or v < -CARRY_AT:
+                limbs[r, c, k + 1] += v >> 32
+                limbs[r, c, k] = v & LOW_BITS
 
 
 @njit(cache=True, nogil=True)
@@ -203,26 +194,27 @@ def expand(limbs: Ints, base: int) -> tuple[Ints, Floats]:
     rows, columns, size = limbs.shape
     row = np.empty(2 * rows + 1, np.int64)
     values = np.zeros((len(row), columns), np.float64)
-    left = np.zeros((1, 1, size + 2), np.int64)  # a double may round up to the limb above the window
-    digits = np.empty(size + 4, np.int64)
+    # What is left of a sum; a double that is nearest to it may begin, with zeros, or end outside of the window.
+    left = np.zeros((1, 1, size + 4), np.int64)
+    digits = np.empty(size + 6, np.int64)
     used = 0
     for r in range(rows):
         lines = 1
         for c in range(columns):
-            left[0, 0, :size] = limbs[r, c]
-            left[0, 0, size:] = 0
+            left[0, 0, :] = 0
+            left[0, 0, 2 : size + 2] = limbs[r, c]
             k = 0
             while True:
                 if used + k == len(row):
                     row = np.concatenate((row, np.empty_like(row)))
                     values = np.concatenate((values, np.zeros_like(values)))
-                digits[: size + 2] = left[0, 0]
-                negative = to_magnitude(digits, size + 2)
-                x = min(quotient(digits, size + 4, base, 1), GREATEST)
+                digits[: size + 4] = left[0, 0]
+                negative = to_magnitude(digits, size + 4)
+                x = min(quotient(digits, size + 6, base - 2, 1), GREATEST)
                 if x == 0.0:
                     break
                 values[used + k, c] = -x if negative else x
-                add_double(left, 0, 0, base, x if negative else -x)
+                add_double(left, 0, 0, base - 2, x if negative else -x)
                 k += 1
             lines = max(lines, k)
         row[used : used + lines] = r
