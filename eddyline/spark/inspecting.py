@@ -56,7 +56,9 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
     yield Fact("queries", f"{sum(len(f.queries) for f in families):,} in {len(families):,} families")
     for family in families[:SHOWN]:
         out = len(mirror.quarantined.get(family.number, {}))
-        count = f"{len(family.queries):,} queries" + (f", {out:,} in quarantine" if out else "")
+        count = f"{len(family.queries):,} {'query' if len(family.queries) == 1 else 'queries'}" + (
+            f", {out:,} in quarantine" if out else ""
+        )
         yield Fact(f"family {family.name}", f"{family.kind}, {count}")
     places = {sink.name: place for sink, place in file_sinks(checkpoint)}
     for sink in mirror.catalog.sinks:
