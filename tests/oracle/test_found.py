@@ -42,6 +42,34 @@ FOUND = {
             ("table", "t", [(0, 1, "a")], [(2, 2, "b")]),
         ],
     ),
+    "both parts of a joined row leave in one step, the first input's later": (
+        {"r": 60, "s": 60},
+        [
+            ("register", "q", "SELECT x.b FROM r [ROWS 1] AS x, s [ROWS 1] AS y WHERE x.b = y.b"),
+            row("r", 0),
+            row("s", 0),
+            ("advance", at(0)),
+            row("r", 12, b=2),
+            row("s", 10, b=3),
+            ("advance", at(20)),
+        ],
+    ),
+    "a distinct row and a row of a count window leave in one step": (
+        {"r": 3, "s": 1},
+        [
+            (
+                "register",
+                "q",
+                "SELECT x.a, y.b FROM (SELECT DISTINCT a, b, n FROM r [ROWS 1]) AS x, "
+                "(SELECT a, b, n FROM s [ROWS 1]) AS y WHERE x.b = y.a",
+            ),
+            row("r", 2.5, b=0, n="ab"),
+            row("s", 5, a=0, b=2),
+            row("s", 7, a=0, b=0),
+            row("r", 9, b=3),
+            ("advance", at(29)),
+        ],
+    ),
     "the extreme of a group of NULLs ends with the group": (
         {"r": 0, "s": 0},
         [
