@@ -67,6 +67,9 @@ def _damaged(checkpoint: Path, file: Path, error: Exception) -> StateError:
     if file.parent.name == "offsets" and not (checkpoint / "commits" / file.name).exists():
         crc = file.with_name(f".{file.name}.crc")
         also = f" and {str(crc)!r}" if crc.exists() else ""
-        hint = f"Micro-batch {file.name} has not ended. Remove {str(file)!r}{also}: it is planned anew."
-        hint += " Rows that it may have sent to Kafka or to a program come again; files are replaced."
+        hint = (
+            f"Micro-batch {file.name} has not ended. Remove {str(file)!r}{also}, then run `eddyline checkpoint rewind"
+        )
+        hint += f" --checkpoint {checkpoint}`, which removes what file sinks have of it: the next run plans it anew."
+        hint += " Rows that it may have sent elsewhere come again."
     return StateError(f"Spark's file {str(file)!r} is damaged: {why}.", hint=hint)

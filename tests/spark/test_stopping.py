@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from eddyline.cli import app
 from eddyline.errors import StateError
 from eddyline.spark.failures import ConnectionLost, in_our_words, is_gone, reaching_spark
 from eddyline.spark.progress import Progress
@@ -119,6 +121,8 @@ def test_a_planned_micro_batch_whose_offsets_are_damaged_is_planned_anew_once_th
     assert Path(named[0]) == tmp_path / "ck" / "offsets" / "1"
     for name in named:
         Path(name).unlink()
+    rewind = CliRunner().invoke(app, ["checkpoint", "rewind", "--yes", "--checkpoint", str(tmp_path / "ck")])
+    assert rewind.exit_code == 0, rewind.output
     again = Small(spark, tmp_path, SCRIPT)
     again._files = 2
     again.put("s", [{"a": 2, "ts": 2}])
