@@ -42,8 +42,15 @@ class Trial:
 class SplitFamily(RunningFamily):
     trial: ClassVar[Trial] = Trial()
 
-    def __init__(self, family: Family, functions: Functions, clock_policy: Literal["min", "max"], threads: int) -> None:
-        super().__init__(family, functions, clock_policy, threads=threads)
+    def __init__(
+        self,
+        family: Family,
+        functions: Functions,
+        clock_policy: Literal["min", "max"],
+        threads: int,
+        most_bytes: int,
+    ) -> None:
+        super().__init__(family, functions, clock_policy, threads=threads, most_bytes=most_bytes)
         self.ways = [
             partitioning(family.plan, family.emit),
             *([by_queries(family.plan)] if family.bound.params else []),
