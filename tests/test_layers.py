@@ -83,6 +83,17 @@ def test_layers_import_one_way_only_spark_knows_pyspark_and_only_tests_know_the_
     assert [breach for path in modules() for breach in breaches(path.read_text(), path)] == []
 
 
+def test_nothing_reaches_into_sparks_jvm_so_that_spark_connect_could_serve_it() -> None:
+    inner = {"_jvm", "_jsparkSession", "_jsc", "rdd"}
+    used = [
+        f"{path.relative_to(ROOT)}: {node.attr}"
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in inner
+    ]
+    assert used == []
+
+
 @pytest.mark.parametrize(
     ("file", "source", "allowed"),
     [

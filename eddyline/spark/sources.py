@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from eddyline.sql.catalog import Stream, Table
 
 MALFORMED, PLACE = "_malformed", "_place"
 LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark's format binaryFile
+UNKNOWN_FORMAT = ("[DATA_SOURCE_NOT_FOUND]", "_DATA_SOURCE_NOT_ENABLED]")
 OWN_OPTIONS = ("op", OPTION)  # which Spark does not know
 CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's own reader of parquet knows
 
@@ -49,13 +49,11 @@ def register(spark: SparkSession, format_: type[DataSource]) -> str:
 
 
 def has_format(spark: SparkSession, format_: str) -> bool:
-    """Whether Spark finds a format by its name."""
-    jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().conf()
-    assert jvm is not None
+    """Whether Spark finds a format by its name, whatever it then lacks to be read. No row is read."""
     try:
-        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(format_, conf)
-    except (Py4JJavaError, AnalysisException):
-        return False
+        _ = spark.read.format(format_).load().schema
+    except Exception as e:  # which class it has depends on how Spark is reached; its condition is in the message
+        return not any(condition in str(e) for condition in UNKNOWN_FORMAT)
     return True
 
 
