@@ -49,9 +49,14 @@ def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def outside_calendar(array: pa.Array) -> pa.Array | None:
     """Which values of a TIMESTAMP or DATE column lie outside the years 1 to 9999; None if none does."""
-    if array.type not in _CALENDAR:
+    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)) or array.type not in _CALENDAR:
         return None
     first, last = _CALENDAR[array.type]
+    if len(array) and not array.null_count:  # a small push would notice Arrow's kernels: 4 µs instead of 29
+        size = array.type.bit_width // 8
+        values = np.frombuffer(array.buffers()[1], f"i{size}", len(array), array.offset * size)
+        if first <= values.min() and values.max() <= last:
+            return None
     whole = array.cast(pa.int64() if array.type == t.TIMESTAMP else pa.int32())
     low, high = (x.as_py() for x in pc.min_max(whole).values())
     if low is None or first <= low <= high <= last:
@@ -116,7 +121,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _check_text(array: pa.Array) -> None:
-    """Arrow takes any bytes for text until somebody reads them. About one nanosecond a byte."""
+    """Arrow takes any bytes for text until somebody reads them. A nanosecond a byte, a tenth for ASCII."""
+    if not pa.types.is_string_view(array.type) and (text := array.buffers()[2]) is not None and _is_ascii(text):
+        return
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as e:
