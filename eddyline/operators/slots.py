@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.state.delta import Ints, join_arrays
@@ -36,7 +37,7 @@ class Slots:
             fresh = np.nonzero(slots >= before)[0]
             first = fresh[np.unique(slots[fresh], return_index=True)[1]]
             for store, column in zip(self._values, values, strict=True):
-                store.append(column.take(pa.array(first)))
+                store.append(_positive_zeros(column.take(pa.array(first))))
             self.query = np.concatenate([self.query, query[first]])
         return slots
 
@@ -65,6 +66,11 @@ class Slots:
     def load(self, table: pa.Table) -> None:
         values = [table.column(f"c{i}").combine_chunks() for i in range(len(self.types))]
         self.of(np.array(table.column("query").to_numpy(), np.int64), values)
+
+
+def _positive_zeros(column: pa.Array) -> pa.Array:
+    """-0.0 equals 0.0, and which of them came first must not show, for instance as text: both are 0.0, as in Spark."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:

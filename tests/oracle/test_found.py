@@ -42,6 +42,34 @@ FOUND = {
             ("table", "t", [(0, 1, "a")], [(2, 2, "b")]),
         ],
     ),
+    "a zero is the same text whatever its sign, above EXCEPT ALL": (
+        {"r": 0, "s": 0},
+        [
+            (
+                "register",
+                "q",
+                "SELECT CAST(d.c AS STRING) AS t FROM "
+                "(SELECT c FROM r [RANGE 8 SECONDS] AS d EXCEPT ALL SELECT c FROM s [RANGE 3 SECONDS] AS e) AS d",
+            ),
+            row("r", 1, c=-0.0),
+            row("r", 2, c=0.0),
+            ("advance", at(5)),
+        ],
+    ),
+    "a zero is the same text whatever its sign, above a group and DISTINCT": (
+        {"r": 0, "s": 0},
+        [
+            (
+                "register",
+                "q",
+                "SELECT CAST(g.c AS STRING) AS t, g.k FROM (SELECT c, COUNT(*) AS k FROM r GROUP BY c) AS g",
+            ),
+            ("register", "p", "SELECT CAST(g.c AS STRING) AS t FROM (SELECT DISTINCT c FROM r [RANGE 4 SECONDS]) AS g"),
+            row("r", 1, c=-0.0),
+            row("r", 2, c=0.0),
+            ("advance", at(5)),
+        ],
+    ),
     "both parts of a joined row leave in one step, the first input's later": (
         {"r": 60, "s": 60},
         [
