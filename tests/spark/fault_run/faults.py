@@ -84,8 +84,8 @@ class Faults:
         with self._stopped():
             folder = self.world.folder / "backups" / str(self.made)
             self.made += 1
-            self._command("checkpoint", "verify", str(self.world.checkpoint))
-            self._command("checkpoint", "backup", str(self.world.checkpoint), str(folder))
+            self._command("verify")
+            self._command("backup", str(folder))
             self.backup = str(folder), mirror_of(self.world.checkpoint).version
         return f"backup made at catalog version {self.backup[1]}"
 
@@ -95,13 +95,13 @@ class Faults:
         folder, version = self.backup
         with self._stopped():
             self.world.note_amendments()
-            self._command("checkpoint", "restore", folder, str(self.world.checkpoint), "--yes")
+            self._command("restore", folder, "--yes")
             self.world.restored(version)
         return f"backup restored, back to catalog version {version}"
 
     def _command(self, *words: str) -> None:
-        status, said = self.driver.call(*words)
-        assert status == 0, f"eddyline {' '.join(words)}: {said}"
+        status, said = self.driver.call("checkpoint", *words, "--checkpoint", str(self.world.checkpoint))
+        assert status == 0, f"eddyline checkpoint {' '.join(words)}: {said}"
 
     def _stopped(self) -> _Stopped:
         return _Stopped(self.driver, self.churners)
