@@ -96,11 +96,10 @@ class Cluster(Operator):
             self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
         coder, table, ids = self._known[since]
         slots = table.insert(coder.codes(columns, len(position)))
-        fresh = len(ids) + np.arange(len(table) - len(ids))
-        if len(fresh):
-            first = np.sort(np.unique(slots, return_index=True)[1])[-len(fresh) :]
-            first = first[np.argsort(slots[first])]
-            names = pa.array([""] * len(fresh), pa.string())
+        if len(table) > len(ids):
+            slot, first = np.unique(slots, return_index=True)
+            first = first[slot >= len(ids)]  # a query of each new class, in the order of slots
+            names = pa.array([""] * len(first), pa.string())
             ids += classes.add(names, step.queries.all_params_at(position[first]), since).tolist()
         return np.array(ids, np.int64)[slots]
 

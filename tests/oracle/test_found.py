@@ -70,6 +70,18 @@ FOUND = {
             ("advance", at(5)),
         ],
     ),
+    "queries of a new class and then of a known one are registered at the same moment": (
+        {"r": 0, "s": 0},
+        [
+            ("family", "fg", [{"query": "p", "w": 4, "k": 9}]),
+            row("s", 0),
+            ("family", "fg", [{"query": "x", "w": 2, "k": 5}, {"query": "y", "w": 4, "k": 4}]),
+            row("s", -1),  # late: no tuple arrives between the registrations
+            ("family", "fg", [{"query": "q", "w": 3, "k": 0}, {"query": "z", "w": 4, "k": 0}]),
+            row("s", 3),
+            ("advance", at(20)),
+        ],
+    ),
     "both parts of a joined row leave in one step, the first input's later": (
         {"r": 60, "s": 60},
         [
