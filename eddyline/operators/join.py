@@ -25,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import StepTooLarge
-from eddyline.index.ranges import PAIRS_AT_ONCE, equal_ranges, pieces, spread
+from eddyline.index.ranges import equal_ranges, pieces, spread
 from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.combining import Pairs, combined, require_room
 from eddyline.operators.condition import may_overflow
 from eddyline.operators.describe import describe_index, describe_ranges
-from eddyline.operators.evaluate import Functions, holds
+from eddyline.operators.evaluate import Functions
 from eddyline.operators.first_filter import FirstFilter
 from eddyline.operators.leaving import first_to_leave
 from eddyline.operators.matcher import Matcher
@@ -259,7 +260,8 @@ class Join(Operator):
             for p in parts:
                 if len(p.tuples):
                     new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
-                    joined = self._combine(step, tuples, p.tuples[new], rows.rows, p.places[new], probe)
+                    pairs = Pairs(p.tuples[new], p.places[new])
+                    joined = combined(step, tuples, rows.rows, pairs, probe, self.starts[probe.input])
                     found += self._kept(step, [self.matcher.attached(step, joined, np.cumsum(new) - 1, p.queries)])
         return found
 
@@ -300,63 +302,17 @@ class Join(Operator):
         leaves = None if leaving is None else micros(partial.columns[-1])
         for segment in list(self.stems[probe.input].segments):
             low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
-            if (
-                not rest
-                and probe.conditions is None
-                and leaving is None
-                and len(partial) * len(segment) > PAIRS_AT_ONCE
-            ):
-                _require_room(step, partial, segment.rows, int((high - low).sum()))
+            if not rest and probe.conditions is None and leaving is None:
+                require_room(step, partial, segment.rows, low, high)
             for start, begins, ends in pieces(low, high):
                 owner, place = spread(begins, ends)
                 if len(owner):
-                    owner, row, end = owner + start, segment.orders[probe.key][place], None
+                    pairs = Pairs(owner + start, segment.orders[probe.key][place])
                     if leaves is not None and leaving is not None:
-                        precedes = leaving < probe.input
-                        owner, row, end = first_to_leave(segment, owner, row, leaves, precedes=precedes)
-                    joined = self._combine(step, partial, owner, segment.rows, row, probe, end)
+                        pairs = first_to_leave(segment, pairs, leaves, precedes=leaving < probe.input)
+                    joined = combined(step, partial, segment.rows, pairs, probe, self.starts[probe.input])
                     if len(joined):
                         yield from self._probe(step, joined, rest, leaving)
-
-    def _combine(
-        self,
-        step: Step,
-        partial: Delta,
-        left: Ints,
-        rows: Delta,
-        right: Ints,
-        probe: ProbeStep,
-        end: Ints | None = None,
-    ) -> Delta:
-        """Pairs that have an instant in common and satisfy what can be checked by now; `end`: that of each right row,
-        if it is another than the row has now."""
-        ts = np.maximum(partial.ts[left], rows.ts[right])
-        exp = np.minimum(partial.exp[left], rows.exp[right] if end is None else end)
-        kept = ts <= exp
-        if not kept.all():
-            left, right, ts, exp = left[kept], right[kept], ts[kept], exp[kept]
-        at_left, at_right = pa.array(left), pa.array(right)
-        columns = [None if c is None else c.take(at_left) for c in partial.columns]
-        begin = self.starts[probe.input]
-        columns[begin : begin + len(rows.columns)] = [c.take(at_right) for c in rows.columns]
-        query = rows.query[right] if rows.query is not None else None
-        if partial.query is not None:
-            query = partial.query[left]
-        joined = Delta(
-            tuple(columns),
-            None,
-            ts,
-            exp,
-            partial.sign[left],
-            np.minimum(partial.first[left], rows.first[right]),
-            np.maximum(partial.last[left], rows.last[right]),
-            query,
-        )
-        if probe.conditions is not None and len(joined):
-            true = holds(probe.conditions, columns, (), len(joined), step.functions)
-            if not true.all():
-                joined = _spread_some(joined.take(true))
-        return joined
 
     def _kept(self, step: Step, found: Iterable[Delta]) -> Iterator[Delta]:
         """The same, with room taken for the columns of those that are not empty: these are kept until the step ends."""
@@ -399,22 +355,9 @@ class Join(Operator):
             stem.load(saved[f"stem{i}"], partial(_slots, keys, functions))
 
 
-def _require_room(step: Step, partial: Delta, rows: Delta, pairs: int) -> None:
-    """Counts pairs before any is built, where it is certain that all are joined: they have an instant in common."""
-    if pairs > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
-        step.room.require(pairs, row_bytes(partial, rows))
-
-
 def _less(start: int, column: int) -> int:
     return column - start
 
 
 def _slots(keys: Sequence[StemKey], functions: Functions, rows: Delta) -> list[Ints]:
     return [k.slots(functions, rows) for k in keys]
-
-
-def _spread_some(delta: Delta) -> Delta:
-    """As `spread`, where some inputs have not been joined yet and their columns are still missing."""
-    assert delta.rows is not None
-    where = pa.array(delta.rows)
-    return replace(delta, columns=tuple(None if c is None else c.take(where) for c in delta.columns), rows=None)

@@ -10,33 +10,26 @@ retracted by then have no instant in common with them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from eddyline.operators.combining import Pairs
 from eddyline.state.delta import Ints
 from eddyline.state.stem import Segment
 
 
-class Partners(NamedTuple):
-    """Pairs of a retraction and a row of a SteM: their positions, and the ends of the rows as they were sent."""
-
-    retraction: Ints
-    row: Ints
-    end: Ints
-
-
-def first_to_leave(segment: Segment, retraction: Ints, row: Ints, leaves: Ints, *, precedes: bool) -> Partners:
-    """The pairs in which the retraction is not later than that of the row, if the row leaves in this step too.
+def first_to_leave(segment: Segment, pairs: Pairs, leaves: Ints, *, precedes: bool) -> Pairs:
+    """The pairs in which the retraction is not later than that of the row, if the row leaves in this step too; with the
+    ends of the rows as they were sent.
 
     `leaves` is when each retraction's own row leaves; `precedes` says whether its input is before that of the SteM.
     O(pairs log(rows of the segment that leave in this step)).
     """
+    retraction, row, _ = pairs
     end = segment.rows.exp[row]
     if segment.leaving is None:
-        return Partners(retraction, row, end)
+        return Pairs(retraction, row, end)
     also_leaves = np.isin(row, segment.leaving)
     at = leaves[retraction]
     kept = ~also_leaves | (at <= end) | (precedes & (at - 1 == end))  # a row retracted at t has its end just before t
     retraction, row = retraction[kept], row[kept]
-    return Partners(retraction, row, np.where(also_leaves[kept], segment.born[row], end[kept]))
+    return Pairs(retraction, row, np.where(also_leaves[kept], segment.born[row], end[kept]))

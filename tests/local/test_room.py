@@ -10,9 +10,9 @@ import pytest
 import eddyline
 from eddyline.index import ranges
 from eddyline.local.connection import Connection
+from eddyline.operators import combining
 from eddyline.operators import join as join_module
 from eddyline.operators.first_filter import FirstFilter
-from eddyline.operators.join import Join
 from eddyline.operators.matcher import Matcher
 from tests.local.common import random_rows, row, world
 
@@ -38,15 +38,14 @@ def rows(n: int) -> list[dict[str, Any]]:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many joined rows were built at once, each time; and few pairs at a time."""
     monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(combining, "PAIRS_AT_ONCE", AT_ONCE)
     sizes: list[int] = []
-    combine = Join._combine
 
-    def counted(self: Join, step: Any, partial: Any, left: Any, *more: Any) -> Any:
-        sizes.append(len(left))
-        return combine(self, step, partial, left, *more)
+    def counted(step: Any, partial: Any, rows: Any, pairs: combining.Pairs, *more: Any) -> Any:
+        sizes.append(len(pairs.probing))
+        return combining.combined(step, partial, rows, pairs, *more)
 
-    monkeypatch.setattr(Join, "_combine", counted)
+    monkeypatch.setattr(join_module, "combined", counted)
     return sizes
 
 

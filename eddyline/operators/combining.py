@@ -1,0 +1,81 @@
+"""Joined rows built from pairs of a partially joined row and a row of a SteM.
+
+Intervals intersect and signs are those of the probing side. Pairs without a common instant are left out before any
+column is gathered. O(pairs) for every column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.index.ranges import PAIRS_AT_ONCE
+from eddyline.operators.base import Step
+from eddyline.operators.evaluate import holds
+from eddyline.operators.room import row_bytes
+from eddyline.operators.stem_keys import ProbeStep
+from eddyline.state.delta import Delta, Ints
+
+
+class Pairs(NamedTuple):
+    """Positions of probing rows and of rows of a SteM; `end`: when the latter end, if not as they do now."""
+
+    probing: Ints
+    stored: Ints
+    end: Ints | None = None
+
+
+def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: ProbeStep, begin: int) -> Delta:
+    """Pairs that have an instant in common and satisfy the conditions of the probe.
+
+    The columns of `rows` come to stand at `begin`; those of inputs that have not been probed yet are still missing.
+    """
+    left, right, end = pairs
+    ts = np.maximum(partial.ts[left], rows.ts[right])
+    exp = np.minimum(partial.exp[left], rows.exp[right] if end is None else end)
+    kept = ts <= exp
+    if not kept.all():
+        left, right, ts, exp = left[kept], right[kept], ts[kept], exp[kept]
+    at_left, at_right = pa.array(left), pa.array(right)
+    columns = [None if c is None else c.take(at_left) for c in partial.columns]
+    columns[begin : begin + len(rows.columns)] = [c.take(at_right) for c in rows.columns]
+    query = rows.query[right] if rows.query is not None else None
+    if partial.query is not None:
+        query = partial.query[left]
+    joined = Delta(
+        tuple(columns),
+        None,
+        ts,
+        exp,
+        partial.sign[left],
+        np.minimum(partial.first[left], rows.first[right]),
+        np.maximum(partial.last[left], rows.last[right]),
+        query,
+    )
+    if probe.conditions is not None and len(joined):
+        true = holds(probe.conditions, columns, (), len(joined), step.functions)
+        if not true.all():
+            joined = _spread_some(joined.take(true))
+    return joined
+
+
+def require_room(step: Step, partial: Delta, rows: Delta, low: Ints, high: Ints) -> None:
+    """Counts pairs before any is built, where it is certain that all are joined: they have an instant in common.
+
+    `low` and `high` bound the rows that each probing row meets.
+    """
+    if len(partial) * len(rows) <= PAIRS_AT_ONCE:
+        return
+    pairs = int((high - low).sum())
+    if pairs > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
+        step.room.require(pairs, row_bytes(partial, rows))
+
+
+def _spread_some(delta: Delta) -> Delta:
+    """As `spread`, where some inputs have not been joined yet and their columns are still missing."""
+    assert delta.rows is not None
+    where = pa.array(delta.rows)
+    return replace(delta, columns=tuple(None if c is None else c.take(where) for c in delta.columns), rows=None)
