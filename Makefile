@@ -16,7 +16,7 @@ test: setup ## every test
 check: lint test ## format, lint, strict types, then every test
 
 nightly: setup ## every test that can go further, with many more seeds
-	EDDYLINE_NIGHTLY=1 $(PYTEST) tests/oracle tests/errors tests/families tests/index tests/local tests/operators tests/reference \
+	EDDYLINE_NIGHTLY=1 $(PYTEST) tests/oracle tests/errors tests/state tests/session tests/index tests/local tests/operators tests/reference \
 		tests/spark
 	$(PYTHON) -m tests.spark.fault_run --report docs/runs/faults.txt
 

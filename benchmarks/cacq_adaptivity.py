@@ -77,7 +77,7 @@ def drift(rng: np.random.Generator) -> tuple[list[float], int]:
 
 
 def main() -> bool:
-    import eddyline.local.pooling as host
+    import eddyline.engine.pooling as host
 
     host.FEWEST_FAMILIES = 1  # the first query alone has a filter too
     rng = np.random.default_rng(2)

@@ -39,7 +39,7 @@ def tuples(rng: np.random.Generator, rows: int = ROWS) -> pa.Table:
 
 def throughput(queries: int, plans: str, rng: np.random.Generator) -> tuple[float, float]:
     """Tuples in and results out per second, on one thread."""
-    import eddyline.local.pooling as host
+    import eddyline.engine.pooling as host
 
     host.FEWEST_FAMILIES = 1 if plans == "shared" else sys.maxsize
     db = eddyline.connect(threads=1)
@@ -59,7 +59,7 @@ def throughput(queries: int, plans: str, rng: np.random.Generator) -> tuple[floa
 
 def sources(count: int, rng: np.random.Generator) -> float:
     """Tuples per second over all sources, with twenty queries of one predicate spread over them."""
-    import eddyline.local.pooling as host
+    import eddyline.engine.pooling as host
 
     host.FEWEST_FAMILIES = 1
     db = eddyline.connect(threads=1)

@@ -20,7 +20,6 @@ from benchmarks._chart import Panel, draw
 from benchmarks._join_workloads import Ints, band_joins
 from benchmarks._report import Figure, report
 from eddyline import types as t
-from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.index.band_lists import BandLists, SortedRanges
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.stabbing import canonical
@@ -28,6 +27,7 @@ from eddyline.index.stabbing_sets import StabbingSets
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.sql.bound import Field
+from eddyline.state.query_table import QueryRows, QueryTable
 
 QUERIES = UPDATES = 100_000
 EPS = 3.0

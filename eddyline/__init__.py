@@ -5,10 +5,12 @@ The stages, in the order a query passes them:
     sql        text to bound statements; the catalog
     plan       bound queries to plans; update patterns; EXPLAIN
     index      sorted runs, hash tables and other structures, as kernels over arrays
-    families   the shape of a plan, and the table of all queries that share it
-    state      changes on edges; the runs and timelines operators keep
-    routing    tickets: which operator comes next
+    state      changes on edges; the table of queries; the runs and timelines operators keep
+    routing    tickets and costs: which operator or strategy comes next
     operators  plans at work on batches
+    engine     families of queries that take steps; actions that define them
+    session    statements to actions; the registry of queries
+    delivery   changes as users see them; sinks
     reference  the meaning of a query in the fewest lines, for tests
     local      the in-process host
     spark      the Spark host
@@ -34,8 +36,8 @@ from eddyline.errors import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.delivery.changes import Changes
     from eddyline.delivery.reading import Cursor, SinkRows
-    from eddyline.local.changes import Changes
     from eddyline.local.connection import Connection
 
 __version__ = "0.1.0"
@@ -99,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
         return Connection
     if name == "Changes":
-        from eddyline.local.changes import Changes
+        from eddyline.delivery.changes import Changes
 
         return Changes
     if name in ("Cursor", "SinkRows"):

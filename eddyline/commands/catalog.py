@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_mean
-from eddyline.families.family import Family
 from eddyline.shell.commands import read
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import moved, plural

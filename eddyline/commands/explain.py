@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from eddyline.local.changes import times
+from eddyline.delivery.changes import times
 from eddyline.plan.nodes import Distinct, GroupBy, Intersect, Negation, Node, RangeExtreme, Stream
 from eddyline.shell.session import plural
 from eddyline.spark.explaining import Explained, Source

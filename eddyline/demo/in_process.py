@@ -16,9 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from eddyline.delivery.changes import Changes
 from eddyline.demo.families import FAMILIES, sizes
 from eddyline.demo.market import COLUMNS, Market, stream
-from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
 
 BATCH = 500  # rows of each stream in one push

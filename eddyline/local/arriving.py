@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.delivery.changes import Arrival
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.running_family import arrived
 from eddyline.errors import DataError
-from eddyline.local import rows as input_rows
-from eddyline.local.changes import Arrival
-from eddyline.local.clocks import StreamClock
-from eddyline.local.running import arrived
+from eddyline.session import input_rows
 from eddyline.sql.catalog import Stream
 from eddyline.state.delta import Delta, Ints, micros
 

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.delivery.changes import Changes, Lookup, Part
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.failures import FamilyFailure, computing, starting
+from eddyline.engine.family import Family
+from eddyline.engine.history import History
+from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, ParseError, did_you_mean
-from eddyline.families.family import Family
-from eddyline.families.texts import cut, dropped_query
-from eddyline.local import rows as input_rows
-from eddyline.local.changes import Changes, Lookup, Part
-from eddyline.local.clocks import StreamClock
-from eddyline.local.failures import FamilyFailure, computing, starting
-from eddyline.local.history import History
-from eddyline.local.running import RunningFamily
 from eddyline.local.stepping import Stepping
-from eddyline.local.tables import TableRows
 from eddyline.operators.user_functions import KINDS, FunctionKind, body_of
+from eddyline.session import input_rows
+from eddyline.session.templates import cut, dropped_query
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Function, Sink, Stream, Table, View
@@ -56,7 +56,7 @@ class Connection(Stepping):
             values = self.templates.values(known, self.catalog.version)
             if values is not None and self._is_free(known.name):
                 return self.add_query(self.registry.number(values[0]), known.name, values[1])
-        from eddyline.local import statements
+        from eddyline.session import statements
 
         return statements.run_script(self, parse(sql), sql)
 

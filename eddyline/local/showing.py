@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.delivery.changes import times
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, did_you_mean
-from eddyline.families.family import Family
-from eddyline.local.changes import times
 from eddyline.operators.describe import describe_filters
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.plan import explain as plan_text

@@ -15,27 +15,27 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from eddyline.delivery.changes import Arrival, Changes, Lookup, Part
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.deferred import Found
+from eddyline.engine.failures import Failures, FamilyFailure
+from eddyline.engine.family import MOST_BYTES
+from eddyline.engine.history import History
+from eddyline.engine.memory import machine_bytes
+from eddyline.engine.pooling import pooled
+from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, did_you_mean
-from eddyline.families.family import MOST_BYTES
-from eddyline.families.queries import QueryRows
-from eddyline.families.registry import Registry
-from eddyline.families.texts import Templates
 from eddyline.index.upkeep import worth_clearing
-from eddyline.local import rows as input_rows
 from eddyline.local.arriving import Incoming, incoming, selected
-from eddyline.local.changes import Arrival, Changes, Lookup, Part
-from eddyline.local.clocks import StreamClock
-from eddyline.local.deferred import Found
-from eddyline.local.failures import Failures, FamilyFailure
-from eddyline.local.history import History
-from eddyline.local.memory import machine_bytes
-from eddyline.local.pooling import pooled
-from eddyline.local.running import RunningFamily
-from eddyline.local.tables import TableRows
 from eddyline.operators.pool import Pool, PoolMatching
 from eddyline.operators.user_functions import Functions
+from eddyline.session import input_rows
+from eddyline.session.registry import Registry
+from eddyline.session.templates import Templates
 from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.state.delta import MIN, Delta
+from eddyline.state.query_table import QueryRows
 
 
 class Stepping:

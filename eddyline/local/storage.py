@@ -22,13 +22,13 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.delivery.names import file_name
+from eddyline.engine.failures import FamilyFailure
+from eddyline.engine.family import Family
+from eddyline.engine.running_family import arrived
 from eddyline.errors import StateError
-from eddyline.families.family import Family
-from eddyline.local import statements
 from eddyline.local.connection import Connection
-from eddyline.local.failures import FamilyFailure
-from eddyline.local.running import arrived
 from eddyline.operators.user_functions import body_of
+from eddyline.session import statements
 from eddyline.sql.catalog import Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.families.list_rows import ListRows
 from eddyline.index.domains import after, after_prefix, as_integers
 from eddyline.index.ranges import spread
 from eddyline.plan.expressions import columns_of, params_of
 from eddyline.sql.bound import Call, Constant, Expr, walk
 from eddyline.sql.functions import COMPARISONS, MIRRORED
+from eddyline.state.list_rows import ListRows
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

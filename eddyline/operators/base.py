@@ -14,11 +14,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from eddyline.families.queries import QueryRows
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.room import Room
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints, empty
+from eddyline.state.query_table import QueryRows
 
 
 @dataclass(frozen=True)

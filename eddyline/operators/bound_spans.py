@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.families.queries import QueryRows
 from eddyline.index.axes import INTEGERS
 from eddyline.index.domains import as_integers
 from eddyline.operators.differences import Span
@@ -17,6 +16,7 @@ from eddyline.operators.query_runs import QueryRuns
 from eddyline.operators.ranges import span
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
+from eddyline.state.query_table import QueryRows
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -16,8 +16,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from eddyline.families.list_rows import ListRows
-from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.ranges import equal_ranges, pieces, spread
 from eddyline.operators.base import Operator, Step
@@ -25,6 +23,8 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
 from eddyline.sql.bound import Expr, Field
 from eddyline.state.delta import Delta, Ints, concat, query_of
+from eddyline.state.list_rows import ListRows
+from eddyline.state.query_table import QueryRows, QueryTable
 
 
 class Cluster(Operator):

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.families.queries import QueryRows
 from eddyline.index.terms import Ranges, Terms
 from eddyline.operators.atoms import Atom, Flags, Ints, Piece, atom, is_constant, pieces
 from eddyline.operators.evaluate import MAY_OVERFLOW, Functions, evaluate
 from eddyline.plan.expressions import params_of
 from eddyline.plan.normal_form import Clause, clauses
 from eddyline.sql.bound import Call, Expr, walk
+from eddyline.state.query_table import QueryRows
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.families.list_rows import ListRows, of_array, same_for_all
 from eddyline.operators.casts import arrow_value, cast, in_calendar, per_distinct, rounded, whole
 from eddyline.operators.user_functions import Failure as Failure
 from eddyline.operators.user_functions import Functions as Functions
@@ -28,6 +27,7 @@ from eddyline.operators.user_functions import called
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import COMPARISONS
+from eddyline.state.list_rows import ListRows, of_array, same_for_all
 
 Value: TypeAlias = Any  # pa.Array or pa.Scalar; ListRows for a list of constants
 MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.families.queries import QueryRows
 from eddyline.index.bitmaps import Bitmaps
 from eddyline.index.domains import Codes, ValueColumn
 from eddyline.index.grouped_filter import GroupedFilter, Matches, grouped_filter, search
@@ -16,6 +15,7 @@ from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.routing.eddy import Eddy
+from eddyline.state.query_table import QueryRows
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

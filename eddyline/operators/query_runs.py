@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import give_back
 from eddyline.operators.evaluate import Functions
+from eddyline.state.query_table import QueryRows
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]

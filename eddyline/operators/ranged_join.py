@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.families.queries import QueryRows
 from eddyline.index.axes import Arrivals, Axes, Doubts, Partners, all_addresses
 from eddyline.index.domains import as_integers
 from eddyline.index.parallel import LARGEST, in_portions
@@ -35,6 +34,7 @@ from eddyline.operators.ranges import Direction, TimeAxis, span
 from eddyline.operators.ranked import Ranked, ranked
 from eddyline.operators.room import PAIR
 from eddyline.state.delta import Delta, Ints
+from eddyline.state.query_table import QueryRows
 from eddyline.state.stem import Stem
 
 Words = npt.NDArray[np.uint64]

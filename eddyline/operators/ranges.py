@@ -20,7 +20,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.families.queries import QueryRows
 from eddyline.index.axes import DOUBLES, INTEGERS, Axes
 from eddyline.index.domains import as_integers
 from eddyline.index.terms import number_ranges
@@ -35,6 +34,7 @@ from eddyline.plan.normal_form import Clause, clauses
 from eddyline.sql.bound import Call, Expr
 from eddyline.sql.functions import MIRRORED
 from eddyline.state.delta import Delta, Ints
+from eddyline.state.query_table import QueryRows
 
 Flags = npt.NDArray[np.bool_]
 _LIMITS = np.iinfo(np.int64)

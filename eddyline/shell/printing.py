@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from eddyline import types as t
+from eddyline.delivery.changes import Changes
+from eddyline.engine.family import Family
 from eddyline.errors import Error
-from eddyline.families.family import Family
-from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
 from eddyline.operators.user_functions import FunctionWarning
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.delivery.changes import Changes
 from eddyline.errors import Error
-from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
 from eddyline.shell import commands
 from eddyline.shell.pieces import Piece, pieces

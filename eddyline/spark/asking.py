@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.delivery.changes import times
 from eddyline.delivery.names import folder_name
 from eddyline.delivery.reading import read_folder
+from eddyline.engine.clocks import StreamClock
 from eddyline.local import showing
-from eddyline.local.changes import times
-from eddyline.local.clocks import StreamClock
 from eddyline.spark.counts import Counts, RelationCounts, read_counts
 from eddyline.spark.settings import has_begun
 from eddyline.sql.catalog import Stream

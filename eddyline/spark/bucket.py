@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.table_rows import TableRows
 from eddyline.errors import StateError
-from eddyline.families.queries import QueryRows
-from eddyline.local.clocks import StreamClock
-from eddyline.local.running import RunningFamily
-from eddyline.local.tables import TableRows
 from eddyline.spark import blocks
 from eddyline.spark.commits import (
     Action,
@@ -42,6 +41,7 @@ from eddyline.spark.routes import lives_in, route_name
 from eddyline.spark.settings import Settings
 from eddyline.spark.tables import apply_changes
 from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, empty, micros
+from eddyline.state.query_table import QueryRows
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
 

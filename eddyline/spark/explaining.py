@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from eddyline.delivery.marks import PartFile, parts_of
 from eddyline.delivery.names import folder_name
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.local import showing
 from eddyline.spark.amendments import commit_of
 from eddyline.spark.asking import counts_of, watermarks

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline import types as t
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, Error, StateError
-from eddyline.families.family import Family
 from eddyline.spark.checkpoint import Fixed, begin, fixed, mirror_of, script_text
 from eddyline.spark.epochs import committed
 from eddyline.spark.externals import Rules

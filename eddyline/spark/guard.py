@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from eddyline.engine.family import Family
+from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import described
-from eddyline.families.family import Family
-from eddyline.local.running import RunningFamily
 from eddyline.operators.evaluate import Failure, Functions
 from eddyline.state.delta import Delta, Ints, empty, query_of
 

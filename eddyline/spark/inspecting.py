@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from eddyline.delivery.marks import last_batch, read_mark
+from eddyline.engine.clocks import StreamClock
 from eddyline.errors import StateError
-from eddyline.local.clocks import StreamClock
 from eddyline.spark.checkpoint import FORMAT, fixed, mirror_of
 from eddyline.spark.epochs import committed, planned, run_starts
 from eddyline.spark.rewinding import file_sinks

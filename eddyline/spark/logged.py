@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from eddyline.engine.family import Family
 from eddyline.errors import StateError
-from eddyline.families.family import Family
 from eddyline.local.connection import Connection
 from eddyline.spark.commits import (
     Action,

@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from eddyline.delivery.changes import Changes
+from eddyline.engine.failures import starting
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, Error
-from eddyline.families.family import Family
-from eddyline.local import statements
-from eddyline.local.changes import Changes
-from eddyline.local.failures import starting
 from eddyline.operators.user_functions import FunctionKind, body_of
+from eddyline.session import statements
 from eddyline.spark import asking
 from eddyline.spark.commits import (
     ChangeTable,

@@ -22,13 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eddyline.delivery.changes import as_table
 from eddyline.delivery.durable import Durability, fsync_all, make_folder
 from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
 from eddyline.delivery.names import folder_name
+from eddyline.engine.family import Family
 from eddyline.errors import StateError
-from eddyline.families.family import Family
-from eddyline.families.queries import QueryRows
-from eddyline.local.changes import as_table
 from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
 from eddyline.spark.places import place_of
@@ -36,6 +35,7 @@ from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink, Stream
 from eddyline.state.delta import Delta, Ints, query_of
+from eddyline.state.query_table import QueryRows
 
 HEAD = ("query", "op", "ts", "exp", "batch", "position")
 PER_WRITER = 2**40  # positions of one writer in one batch

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.pooling import pooled
+from eddyline.engine.running_family import RunningFamily, arrived
 from eddyline.errors import DataError
-from eddyline.local.clocks import StreamClock
-from eddyline.local.pooling import pooled
-from eddyline.local.running import RunningFamily, arrived
 from eddyline.operators.pool import Pool
 from eddyline.spark import blocks
 from eddyline.spark.bad_files import unreadable

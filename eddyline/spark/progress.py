@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eddyline.local.clocks import StreamClock
+from eddyline.engine.clocks import StreamClock
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.spark.counts import sum_by_number
 from eddyline.spark.mirror import Mirror

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from eddyline import types as t
-from eddyline.families.family import Family, check_options
-from eddyline.families.queries import QueryTable
+from eddyline.engine.family import Family, check_options
 from eddyline.operators.evaluate import Functions
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.spark.commits import (
@@ -41,6 +40,7 @@ from eddyline.sql.catalog import Catalog, Function
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.state.delta import Ints
+from eddyline.state.query_table import QueryTable
 
 Since = Callable[[int, Ints], Ints]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.expressions import params_of

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow.compute as pc
 
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.operators.evaluate import Functions
 from eddyline.plan.partitioning import Partitioning, by_queries, joins_over_ranges, partitioning
 from eddyline.plan.routings import Home, Reach

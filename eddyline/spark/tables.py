@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.engine.table_rows import TableRows
 from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.local.tables import TableRows
 from eddyline.state.delta import Delta
 
 # The names that change data capture tools give to operations; images before an update say nothing new.

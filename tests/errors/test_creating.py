@@ -11,11 +11,11 @@ from eddyline.local.connection import Connection
 from tests.errors.state import connection, fingerprint
 
 PLACES = {
-    "planning": "eddyline.families.family.plan",
-    "building operators": "eddyline.local.running.lower_family",
-    "reading tables": "eddyline.local.running.RunningFamily.run",
+    "planning": "eddyline.engine.family.plan",
+    "building operators": "eddyline.engine.running_family.lower_family",
+    "reading tables": "eddyline.engine.running_family.RunningFamily.run",
     "looking at the clock": "eddyline.local.connection.Connection.clock_of",
-    "taking the name": "eddyline.families.names.Names.take_one",
+    "taking the name": "eddyline.session.query_names.Names.take_one",
 }
 STATEMENTS = {
     "query": "CREATE CONTINUOUS QUERY new AS SELECT qty, size FROM trades t, companies c WHERE t.symbol = c.symbol",

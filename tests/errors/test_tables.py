@@ -91,7 +91,7 @@ def test_a_change_of_a_table_that_fails_is_not_applied(
 
     before = repr(fingerprint(db))
     with monkeypatch.context() as patch:
-        patch.setattr(f"eddyline.local.tables.{place}", fail)
+        patch.setattr(f"eddyline.engine.table_rows.{place}", fail)
         with pytest.raises(MemoryError):
             db.execute(sql)
     assert repr(fingerprint(db)) == before

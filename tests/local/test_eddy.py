@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.local import pooling
+from eddyline.engine import pooling
 
 
 def tuples(rows: int, seed: int = 0) -> pa.Table:

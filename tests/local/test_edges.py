@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.families.columns import WORTH_IT, Compact, compacted
 from eddyline.operators.attach import Attach
 from eddyline.operators.first_filter import FirstFilter
+from eddyline.state.chunks import WORTH_IT, Compact, compacted
 from tests.local.common import row, world
 
 MANY = WORTH_IT + 1
@@ -44,7 +44,7 @@ def test_queries_are_not_lost_if_their_columns_cannot_be_made(monkeypatch: pytes
         raise MemoryError
 
     with monkeypatch.context() as m:
-        m.setattr("eddyline.families.queries.with_chunk", fails)
+        m.setattr("eddyline.state.query_table.with_chunk", fails)
         with pytest.raises(MemoryError):
             db.push("r", [row(0, a=5)])
     assert db.push("r", [row(0, a=5)]).count() == 3

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from eddyline.delivery.changes import Changes
 from eddyline.index import grouped_filter, parallel, upkeep
-from eddyline.local.changes import Changes
 from eddyline.local.connection import Connection
 from tests.local.common import at, row, world
 from tests.nightly import TIMES

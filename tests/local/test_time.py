@@ -248,7 +248,7 @@ def test_a_tuple_beyond_the_future_limit_is_set_apart_and_later_ones_are_not_lat
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wall = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp() * 1e6)
-    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: wall)
+    monkeypatch.setattr("eddyline.engine.clocks.wall_clock", lambda: wall)
     db = eddyline.connect()
     db.execute("CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts FUTURE LIMIT INTERVAL 1 HOUR")
     db.execute("CREATE CONTINUOUS QUERY q AS SELECT a FROM s")
@@ -262,14 +262,14 @@ def test_a_tuple_beyond_the_future_limit_is_set_apart_and_later_ones_are_not_lat
         "ahead": 2,
         "set_apart": 3,
     }
-    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: wall + 3_600_000_000)
+    monkeypatch.setattr("eddyline.engine.clocks.wall_clock", lambda: wall + 3_600_000_000)
     assert db.push("s", [{"a": 5, "ts": times[3]}]).rows("q")["a"].to_pylist() == [5]
 
 
 def test_the_limit_and_the_count_of_what_was_beyond_it_are_saved(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("eddyline.local.clocks.wall_clock", lambda: 0)
+    monkeypatch.setattr("eddyline.engine.clocks.wall_clock", lambda: 0)
     db = eddyline.connect()
     db.execute(
         "CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts IDLE AFTER INTERVAL 5 SECONDS FUTURE LIMIT INTERVAL 1 DAY"

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types as t
-from eddyline.families.queries import QueryTable
+from eddyline.engine.running_family import arrived
 from eddyline.index import domains, grouped_filter, parallel
-from eddyline.local.running import arrived
 from eddyline.operators import matcher as module
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, holds
@@ -19,6 +18,7 @@ from eddyline.operators.matcher import Matcher, Matching, paired
 from eddyline.operators.room import Room
 from eddyline.sql.bound import Expr, Field, SelectBlock
 from eddyline.state.delta import MIN, Delta, Ints
+from eddyline.state.query_table import QueryTable
 from tests.nightly import TIMES
 from tests.plan.running import ROW, bind
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import eddyline
+from eddyline.delivery.changes import Changes
+from eddyline.engine import pooling
 from eddyline.index import domains, grouped_filter, parallel, upkeep
-from eddyline.local import pooling
-from eddyline.local.changes import Changes
 from tests.nightly import TIMES
 
 BEGIN = dt.datetime(2026, 1, 1)

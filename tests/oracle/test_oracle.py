@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from eddyline.families import names
 from eddyline.index import ranges, upkeep
 from eddyline.operators import first_filter, matcher
+from eddyline.session import query_names as names
 from tests.oracle import queries
 from tests.oracle.deep import deep_query
 from tests.oracle.scenario import check, in_long_steps, scenario

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.lower import lower_family
@@ -24,6 +23,7 @@ from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import CreateFamily
 from eddyline.state.delta import MAX, MIN, NO_ARRIVAL, Delta
+from eddyline.state.query_table import QueryRows, QueryTable
 
 SECOND = 1_000_000
 ROW = (Field("a", t.INT), Field("b", t.BIGINT), Field("c", t.DOUBLE), Field("n", t.STRING))

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from eddyline.families.family import Family
-from eddyline.local.changes import as_table
+from eddyline.delivery.changes import as_table
+from eddyline.engine.family import Family
 from eddyline.spark import Pipeline
 from eddyline.state.delta import empty
 from tests.sql.suite import FUNCTIONS, Case, Outcome, World

@@ -15,9 +15,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from eddyline.engine.family import Family
+from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
-from eddyline.families.family import Family
-from eddyline.local.running import RunningFamily
 from eddyline.spark import amendments, guard
 from eddyline.spark.checkpoint import mirror_of
 from eddyline.spark.commits import AddQueries, CommitLog, Define, DropQueries, NewFamily, RemoveFamily, Undefine

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import BindError
-from eddyline.families.queries import QueryRows
 from eddyline.spark import logged
 from eddyline.spark.bucket import Bucket
 from eddyline.spark.commits import FixCells, SplitQueries
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings
+from eddyline.state.query_table import QueryRows
 from tests.spark.bare import Bare
 from tests.spark.expected import delivered
 from tests.spark.inline import Inline

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.local.running import RunningFamily, arrived
+from eddyline.engine.running_family import RunningFamily, arrived
 from eddyline.spark.guard import watched
 from eddyline.state.delta import Delta
 from tests.local.common import world

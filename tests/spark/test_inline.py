@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.spark import keeping, logged
 from tests.spark.inline import InlineHost
 from tests.sql.suite import check, check_late, load, worlds

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.spark import delivery, keeping, logged, splitting
 from tests.oracle import queries
 from tests.spark.hosts import Host, OnBare, OnSpark

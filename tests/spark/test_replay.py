@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.families.family import Family
+from eddyline.engine.family import Family
 from eddyline.spark import delivery, keeping, logged
 from eddyline.spark.resident import Resident
 from tests.spark.bare import Bare, BrokenOff

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline
+from eddyline.engine import running_family as running
+from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import StateError
-from eddyline.local import running
-from eddyline.local.running import RunningFamily
 from eddyline.spark import keeping, logged
 from eddyline.spark.calling import machine_folder
 from eddyline.spark.checkpoint import Alone

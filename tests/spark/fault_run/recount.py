@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eddyline.local.clocks import StreamClock
+from eddyline.engine.clocks import StreamClock
 from eddyline.spark.offsets import offset_in
 from tests.spark.fault_run.world import BUSY, DELAY, PAIR, STREAMS, Operation
 

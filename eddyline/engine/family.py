@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from eddyline.errors import BindError, did_you_mean
-from eddyline.families.queries import QueryTable
 from eddyline.index.range_search import STRATEGIES
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 from eddyline.sql.scope import InLists
+from eddyline.state.query_table import QueryTable
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.engine.family import Family, check_options
 from eddyline.errors import CatalogError, DataError, did_you_mean
-from eddyline.families.family import Family, check_options
-from eddyline.families.names import FREE, Names
+from eddyline.session.query_names import FREE, Names
 from eddyline.sql.binder import Binding
 from eddyline.sql.bound import Call, Constant, Param, Query, StreamSource, sources, walk
 from eddyline.sql.columns import as_type

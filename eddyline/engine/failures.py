@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from eddyline.engine.family import Family
+from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import Error, FamilyError, FamilyWarning, described
-from eddyline.families.family import Family
-from eddyline.local.running import RunningFamily
 
 Result = TypeVar("Result")
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import DataError
-from eddyline.families.queries import QueryRows
 from eddyline.index.sets import Containers
 from eddyline.operators.matcher import Portion
+from eddyline.state.query_table import QueryRows
 
 Ints = npt.NDArray[np.int64]
 

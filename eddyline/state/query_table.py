@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.families.columns import Chunks, gathered, joined, lists_at, with_chunk
-from eddyline.families.list_rows import ListRows, list_array
 from eddyline.index.upkeep import worth_clearing
 from eddyline.sql.bound import Field
+from eddyline.state.chunks import Chunks, gathered, joined, lists_at, with_chunk
+from eddyline.state.list_rows import ListRows, list_array
 
 Ints = npt.NDArray[np.int64]
 GROWTH = 4

@@ -14,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.delivery.query_sets import QuerySets
+from eddyline.engine.deferred import Deferred, Found, count_of, delta_of
+from eddyline.engine.failures import FamilyFailure, computing
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, did_you_mean
-from eddyline.families.family import Family
-from eddyline.families.queries import QueryRows
-from eddyline.families.registry import Registry
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.sets import lists
-from eddyline.local.deferred import Deferred, Found, count_of, delta_of
-from eddyline.local.failures import FamilyFailure, computing
-from eddyline.local.query_sets import QuerySets
 from eddyline.operators.matcher import Portion
 from eddyline.operators.user_functions import FunctionWarning
+from eddyline.session.registry import Registry
 from eddyline.state.delta import Delta, Ints, concat, empty, query_of
+from eddyline.state.query_table import QueryRows
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]

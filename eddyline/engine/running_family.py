@@ -14,12 +14,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from eddyline.engine.answers import Answers
+from eddyline.engine.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
+from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
-from eddyline.families.family import MOST_BYTES, Family
-from eddyline.families.queries import QueryRows
 from eddyline.index.upkeep import worth_clearing
-from eddyline.local.answers import Answers
-from eddyline.local.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -34,6 +33,7 @@ from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, Ints, query_of
+from eddyline.state.query_table import QueryRows
 
 
 @dataclass

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.families import columns
-from eddyline.families.columns import Compact, compacted, gathered, joined, with_chunk
+from eddyline.state import chunks as columns
+from eddyline.state.chunks import Compact, compacted, gathered, joined, with_chunk
 
 NAN, INF = float("nan"), float("inf")
 KINDS: dict[str, tuple[pa.DataType, Any, list[Any]]] = {

@@ -9,16 +9,15 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from eddyline.engine.family import check_options
+from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_mean
-from eddyline.families.family import check_options
-from eddyline.families.queries import QueryTable
-from eddyline.local import rows as input_rows
-from eddyline.local.tables import TableRows
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.lower import lower_family
 from eddyline.operators.room import Room
 from eddyline.plan.build import plan
+from eddyline.session import input_rows
 from eddyline.sql import statements as st
 from eddyline.sql.binder import bind_family
 from eddyline.sql.bound import Expr, Field, TableSource, sources
@@ -27,6 +26,7 @@ from eddyline.sql.declared import declared
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.scope import Constants, Scope, ScopeColumn, fail, span_of
 from eddyline.state.delta import MAX
+from eddyline.state.query_table import QueryTable
 
 if TYPE_CHECKING:
     from eddyline.local.connection import Connection

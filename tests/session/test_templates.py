@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.families.texts import cut
 from eddyline.local.connection import Connection
+from eddyline.session.templates import cut
 
 SETUP = """
 CREATE STREAM trades (

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.families.list_rows import ListChunk, ListPart, ListRows
+from eddyline.state.list_rows import ListChunk, ListPart, ListRows
 
 Ints = npt.NDArray[np.int64]
 WORTH_IT = 1 << 15  # rows

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.families.queries import QueryRows, QueryTable
 from eddyline.sql.bound import Field
+from eddyline.state.query_table import QueryRows, QueryTable
 
 PARAMS = (Field("lo", pa.int64()), Field("name", pa.string()))
 Query = tuple[str, tuple[Any, ...], int]  # name, values, since

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.families.queries import GROWTH, QueryRows, QueryTable, Steps, gathered
 from eddyline.sql.bound import Field
+from eddyline.state.query_table import GROWTH, QueryRows, QueryTable, Steps, gathered
 
 PARAMS = (Field("lo", pa.int64()), Field("name", pa.string()))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.families.names import FREE, RECENT, Names
+from eddyline.session.query_names import FREE, RECENT, Names
 
 Owner = tuple[int, int]
 

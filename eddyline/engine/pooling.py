@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
 
-from eddyline.local.running import RunningFamily
+from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.pool import FEWEST_FAMILIES, MOST_QUERIES, Pool, PoolMatching
 from eddyline.state.delta import Delta
 
