@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from eddyline.delivery.changes import times
 from eddyline.plan.nodes import Distinct, GroupBy, Intersect, Negation, Node, RangeExtreme, Stream
 from eddyline.shell.session import plural
 from eddyline.spark.explaining import Explained, Source
-from eddyline.state.delta import MIN
+from eddyline.state.delta import MIN, times
 
 
 def lines(x: Explained) -> Iterator[str]:

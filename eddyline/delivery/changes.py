@@ -15,52 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.delivery.query_sets import QuerySets
-from eddyline.engine.deferred import Deferred, Found, count_of, delta_of
+from eddyline.engine.deferred import Deferred
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
+from eddyline.engine.parts import InitialPart, Part
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.sets import lists
 from eddyline.operators.matcher import Portion
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session.registry import Registry
-from eddyline.state.delta import Delta, Ints, concat, empty, query_of
-from eddyline.state.query_table import QueryRows
+from eddyline.state.delta import Delta, Ints, concat, empty, query_of, times
 
-FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The changes of one family, with its query table as it was then; of a family that failed, how it did."""
-
-    family: Family
-    queries: QueryRows
-    found: Found | FamilyFailure
-
-    @property
-    def delta(self) -> Delta:
-        with computing(self.family):
-            return delta_of(self.given())
-
-    def given(self) -> Found:
-        if isinstance(self.found, FamilyFailure):
-            raise self.found.refusal(self.family.name)
-        return self.found
-
-    def count(self) -> int:
-        with computing(self.family):
-            return 0 if isinstance(self.found, FamilyFailure) else count_of(self.found)
-
-    def changed(self) -> Ints:
-        """The positions of the queries whose answer changed."""
-        if isinstance(self.found, FamilyFailure):
-            return np.empty(0, np.int64)
-        if isinstance(self.found, Deferred):
-            with computing(self.family):
-                return self.found.changed(len(self.queries))
-        return self.queries.positions(np.unique(query_of(self.found)))
 
 
 @dataclass(frozen=True)
@@ -75,20 +42,25 @@ class Arrival:
 class Changes:
     def __init__(
         self,
-        parts: Callable[[], Sequence[Part]],
+        parts: Sequence[Part | InitialPart],
         arrivals: Sequence[Arrival],
         names: Lookup,
         warnings: Callable[[], Sequence[FunctionWarning]] = tuple,
+        tell: Callable[[], None] = lambda: None,
     ) -> None:
-        self._make = parts
+        """`warnings` gives what went wrong in functions, `tell` warns of families that failed."""
+        self._given = parts
         self._arrivals = arrivals
         self._names = names
         self._warn = warnings
+        self._tell = tell
 
     @cached_property
     def _parts(self) -> list[Part]:
-        """Made when first asked for: what a new query sees may wait until then."""
-        return list(self._make())
+        """The initial answers of new queries are computed when they are first asked for."""
+        parts = [p.resolve() for p in self._given]
+        self._tell()
+        return parts
 
     def count(self) -> int:
         """The number of changes (query, row)."""
@@ -296,8 +268,3 @@ def as_table(family: Family, delta: Delta) -> pa.Table:
     columns = [op, times(delta.ts), times(delta.exp), *delta.columns]
     names = [n for n, _ in _HEAD] + [f.name for f in family.fields]
     return pa.table(columns, names=names)
-
-
-def times(micros: Ints) -> pa.Array:
-    """Event times; no beginning and no end are NULL, and so is what no calendar can tell."""
-    return pa.array(micros, mask=(micros < FIRST) | (micros > LAST)).cast(pa.timestamp("us"))

@@ -1,7 +1,7 @@
 """The tuples of a stream that snapshots may still need: kept by reference, in the batches they came in.
 
 A query of selections and joins has no answer of its own in memory; its snapshot is computed from here. Batches that
-no live query of that kind can still see are let go.
+no live query of that kind can still see are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class History:
             self.unchecked += len(batch)
             self._rows += len(batch)
 
-    def let_go(self, before: int, since: int) -> None:
+    def expire(self, before: int, since: int) -> None:
         """Drops tuples with event times below `before` or arrivals below `since`: whole batches, or half-empty ones."""
         self.unchecked = 0
         kept = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from eddyline.engine.family import MOST_BYTES
+
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
 
 
@@ -17,3 +19,8 @@ def machine_bytes() -> int:
         except (OSError, ValueError):  # there is no such file, or it says "max"
             continue
     return min(found)
+
+
+def most_step_bytes() -> int:
+    """How much one family may build in one step, unless its options say."""
+    return max(MOST_BYTES, machine_bytes() // 4)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.engine.answers import Answers
-from eddyline.engine.deferred import Deferred, FilterChain, Found, JoinChain, delta_of
+from eddyline.engine.deferred import Deferred, FilterChain, Found, JoinChain
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
 from eddyline.index.upkeep import worth_clearing
@@ -37,12 +37,12 @@ from eddyline.state.query_table import QueryRows
 
 
 @dataclass
-class Newcomers:
-    """Queries that came at the same clock and have not been shown what stands; then, what they were shown."""
+class InitialAnswers:
+    """New queries, registered at the same clock, whose initial answers are due; then, the answers as changes."""
 
     clock: int
     queries: list[int] = field(default_factory=list)
-    shown: Delta | None = None
+    changes: Delta | None = None
 
 
 class RunningFamily:
@@ -74,7 +74,7 @@ class RunningFamily:
         self.root = lower_family(family.plan, family.strategy)
         if family.emit == "all":
             self.root = Expirations(self.root)
-        self.newcomers: Newcomers | None = None
+        self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
         # Under 'max' a family of several streams may not have seen all that a stream's history holds.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
@@ -84,6 +84,11 @@ class RunningFamily:
         self.shows_itself = shows_itself(family.plan)
         self.chain = FilterChain.of(self.root)
         self.joins = JoinChain.of(self.root) if self.answer is None else None
+
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether it only filters, and no arithmetic of its condition can overflow."""
+        return self.chain is not None and self.chain.cannot_fail
 
     @property
     def changes(self) -> int:
@@ -119,14 +124,6 @@ class RunningFamily:
         if self.chain is not None:
             self._uncounted = found
         return found
-
-    def changes_of(
-        self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], mine: FamilyMatching | None
-    ) -> Delta:
-        """As `run` for arrivals, which may have been matched in a pool."""
-        if mine is None:
-            return self.run("arrivals", clock, queries, streams)
-        return delta_of(self.arrive(clock, queries, streams, mine))
 
     def step(
         self,
@@ -164,21 +161,20 @@ class RunningFamily:
         self._changes += len(found)
         return found
 
-    def announce(self, queries: Sequence[int] | Ints, clock: int, settle: Callable[[], None]) -> Newcomers:
-        """Queries have come that will see what stands; they are shown it together, when someone asks or it changes."""
-        if self.newcomers is not None and self.newcomers.clock != clock:
-            settle()
-        if self.newcomers is None:
-            self.newcomers = Newcomers(clock)
-        self.newcomers.queries.extend(int(q) for q in queries)
-        return self.newcomers
+    def expect(self, queries: Sequence[int] | Ints, clock: int) -> InitialAnswers:
+        """New queries are due an initial answer. It is computed for all of them together, when somebody asks for one or
+        before the family moves on."""
+        if self.initial is None:
+            self.initial = InitialAnswers(clock)
+        self.initial.queries.extend(int(q) for q in queries)
+        return self.initial
 
-    def settle(self, tables: Callable[[], Mapping[str, Delta]]) -> None:
-        """Shows the newcomers what stands."""
-        if self.newcomers is not None:
-            newcomers, self.newcomers = self.newcomers, None
-            queries = self.family.queries.rows().only(np.array(newcomers.queries, np.int64))
-            newcomers.shown = self.run("replay", newcomers.clock, queries, tables=tables())
+    def flush(self, tables: Mapping[str, Delta]) -> None:
+        """Computes the initial answers that are due."""
+        if self.initial is not None:
+            pending, self.initial = self.initial, None
+            queries = self.family.queries.rows().only(np.array(pending.queries, np.int64))
+            pending.changes = self.run("replay", pending.clock, queries, tables=tables)
 
     def snapshot(
         self, query: int, clock: int, history: Callable[[str], Delta], tables: Mapping[str, Delta]
@@ -234,10 +230,10 @@ class RunningFamily:
         """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""
         self._forgotten.extend(queries)
         if worth_clearing(self.family.queries.live + 4 * len(self._forgotten), self.family.queries.live):
-            self.let_go()
+            self.compact()
 
-    def let_go(self) -> None:
-        """Operators let go of all dropped queries."""
+    def compact(self) -> None:
+        """Removes what operators keep for dropped queries."""
         if not self._forgotten:
             return
         gone = np.array(self._forgotten, np.int64)
@@ -252,7 +248,7 @@ class RunningFamily:
     # saving
 
     def save(self) -> dict[str, pa.Table]:
-        self.let_go()
+        self.compact()
         saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
         if self.answer is not None:
             saved["answer"] = self.answer.save()

@@ -1,41 +1,56 @@
-"""A connection: the whole contract in-process.
+"""A connection: the whole contract in-process. A session makes actions, and an engine applies them at once.
 
-The path of data is in `stepping.py`, what statements do in `statements.py`, saving and restoring in `storage.py`.
+Saving and restoring is in `storage.py`, what a connection tells about itself in `showing.py`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
-from eddyline import types as t
-from eddyline.delivery.changes import Changes, Lookup, Part
-from eddyline.engine.clocks import StreamClock
-from eddyline.engine.failures import FamilyFailure, computing, starting
+from eddyline.delivery.changes import Arrival, Changes, Lookup
+from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, Undefine, undoing
+from eddyline.engine.definitions import Definitions
+from eddyline.engine.engine import Engine, EngineOptions
+from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
-from eddyline.engine.history import History
-from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.memory import most_step_bytes
+from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, ParseError, did_you_mean
-from eddyline.local.stepping import Stepping
-from eddyline.operators.user_functions import KINDS, FunctionKind, body_of
+from eddyline.local.arriving import Incoming, incoming, selected
+from eddyline.local.guard import LocalGuard
+from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.session import input_rows
-from eddyline.session.templates import cut, dropped_query
-from eddyline.sql.binder import Binding, bind_family, bind_standing
-from eddyline.sql.bound import Field
-from eddyline.sql.catalog import Function, Sink, Stream, Table, View
-from eddyline.sql.dialect import OF_THE_SYNTAX
-from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
+from eddyline.session.session import Session
+from eddyline.session.statements import run_script
+from eddyline.sql.catalog import Stream
 from eddyline.sql.parser import parse
-from eddyline.sql.statements import QueryText
-from eddyline.state.delta import Ints, query_of
+from eddyline.state.delta import MIN
 
 
-class Connection(Stepping):
+class Connection:
+    def __init__(self, clock: Literal["min", "max"] = "min", threads: int | None = None) -> None:
+        """`threads`: how many work on a batch; by default one for each processor this process may use."""
+        if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+            raise DataError(f"threads cannot be {threads!r}.", hint="It is a whole number above zero.")
+        if clock not in ("min", "max"):
+            raise DataError(f"clock cannot be {clock!r}.", hint="It is 'min' (the slowest stream leads) or 'max'.")
+        self.guard = LocalGuard()
+        self.definitions = Definitions()
+        options = EngineOptions(clock, threads=threads or len(os.sched_getaffinity(0)), most_bytes=most_step_bytes())
+        self.engine = Engine(self.definitions, self.guard, options)
+        self.session = Session(self.definitions, self)
+        self.catalog = self.definitions.catalog
+        self.registry = self.session.registry
+        self.functions = self.definitions.functions
+        self.dead: dict[str, list[list[pa.Array]]] = {}  # by stream: rows that were set apart
+        self._nothing = Changes((), (), Lookup(self.registry, "now"))
+
     # statements
 
     def execute(self, sql: str) -> Any:
@@ -46,217 +61,112 @@ class Connection(Stepping):
         text = sql if isinstance(sql, str) else ""
         if not text.isascii():
             _require_whole_characters(text)
-        dropped = dropped_query(text)
-        if dropped is not None:
-            found = self.registry.owner(dropped)
-            if found is not None and found[0].kind != "view":
-                return self.drop_query(found[0], dropped, found[1])
-        known = cut(text)
-        if known is not None:
-            values = self.templates.values(known, self.catalog.version)
-            if values is not None and self._is_free(known.name):
-                return self.add_query(self.registry.number(values[0]), known.name, values[1])
-        from eddyline.session import statements
+        actions = self.session.known(text)
+        if actions is None:
+            return run_script(self, parse(sql), sql)
+        changes = self.apply(actions)
+        return changes if isinstance(actions[0], AddQuery) else None
 
-        return statements.run_script(self, parse(sql), sql)
+    def apply(self, actions: Sequence[Action]) -> Changes:
+        """Applies the actions of one statement. A family in quarantine takes no queries."""
+        for action in actions if self.engine.failed else ():
+            if isinstance(action, AddQuery | AddQueries):
+                self._require_running(self.registry.number(action.family))
+        return self._applied(actions)
 
-    def create_query(self, name: str, bound: Any, options: Mapping[str, str], text: str, place: str) -> Changes:
-        """A query registered as text: finds or makes the family of its shape."""
-        self.registry.require_free(name)
-        binding = self.bind(bound)
-        family, is_new = self.registry.shaped(binding, options, text, self.start)
-        try:
-            added = self.add_query(family, name, binding.bound.values)
-        except BaseException:
-            if is_new == "new":
-                self.remove(family)
-            raise
-        known = cut(place)
-        if known is not None and known.name == name:
-            self.templates.learn(known, family.number, binding.recipes, binding.bound)
-        return added
+    def _applied(self, actions: Sequence[Action]) -> Changes:
+        """Applies all actions, or none if one fails."""
+        parts: list[Part | InitialPart] = []
+        for i, action in enumerate(actions):
+            try:
+                parts += self.engine.apply(action)
+            except BaseException:
+                for undo in undoing(actions[:i]):
+                    self.engine.apply(undo)
+                raise
+            if isinstance(action, Undefine):
+                self.dead.pop(action.name.lower(), None)
+        if any(isinstance(action, ChangeTable) for action in actions):
+            return self._collected([p.resolve() for p in parts])
+        return self._changes(parts)
 
-    def bind(self, text: QueryText, params: Sequence[Field] | None = None) -> Binding:
-        """Binds a query registered as text, or a declared family with its parameters."""
-        return bind_standing(self.catalog, text) if params is None else bind_family(self.catalog, text, params)
+    def insert(self, stream: str, rows: pa.Table) -> Changes:
+        return self.push(stream, rows)
 
-    def _is_free(self, name: str) -> bool:
-        return self.registry.find(name) is None and self.registry.names.owner(name) is None
+    # rows and time
 
-    def add_query(self, family: Family, name: str, values: Sequence[Any]) -> Changes:
-        self.failures.require_running(family)
-        return self.added(family, [self.registry.add_one(family, name, values, self.arrivals)])
+    def push(self, stream: str | Mapping[str, Any], rows: Any = None) -> Changes:
+        """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All are checked before any is applied."""
+        if isinstance(stream, Mapping) and rows is not None:
+            raise DataError("push takes a stream and its rows, or rows by stream, not both.")
+        given = dict(stream) if isinstance(stream, Mapping) else {stream: rows}
+        declared: list[tuple[Stream, Any]] = []
+        for name, data in given.items():
+            known = self._stream(name)
+            if any(known is other for other, _ in declared):
+                raise DataError(f"Stream {known.name!r} is named twice in one push.", hint="No row was applied.")
+            declared.append((known, data))
+        came = incoming(declared, self.engine.clocks.streams, self.engine.arrivals)
+        self.functions.take_noted()  # of what was asked since the last step
+        return self._collected([p for i in came for p in self._arrive(i)], [i.arrival for i in came])
 
-    # streams, tables, views and sinks
+    def _arrive(self, came: Incoming) -> list[Part]:
+        behind = self._behind(came) if self.engine.options.clock == "max" else None
+        self.engine.clocks.streams[came.key] = came.clock
+        self.dead.setdefault(came.key, []).extend(rows for rows in (came.late, behind) if rows is not None)
+        if behind is not None:
+            came.clock.late += len(behind[0])
+        return self.engine.arrive(came.key, came.batch)
 
-    def define(self, thing: Stream | Table | View | Sink) -> None:
-        self.catalog.add(thing)
-        key = thing.name.lower()
-        if isinstance(thing, Stream):
-            self.clocks[key] = StreamClock(thing.delay, floor=self.advanced, future=thing.future)
-            self.histories[key] = History([f.type for f in thing.fields])
-            self.dead[key] = []
-        elif isinstance(thing, Table):
-            self.tables[key] = TableRows(thing)
+    def _behind(self, came: Incoming) -> list[pa.Array] | None:
+        """Under clock = 'max', the tuples that some query no longer sees."""
+        readers = (r for r in self.engine.running.values() if came.key in r.streams and len(r.family.queries))
+        behind = came.batch.ts < max((r.clock for r in readers), default=MIN)
+        return selected(list(came.batch.columns), behind) if behind.any() else None
 
-    def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
-        self.catalog.undefine(kind, name)
-        for store in (self.clocks, self.histories, self.dead, self.tables):
-            store.pop(name.lower(), None)
+    def advance(self, to: Any) -> Changes:
+        """Time passes without tuples: every stream's watermark becomes at least `to`."""
+        moment = input_rows.moment(to)
+        self.functions.take_noted()
+        return self._collected(self.engine.advance(moment))
+
+    def _collected(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
+        """The changes of a step, and the families that did not take it."""
+        failed = [Part(f, f.queries.rows(), x) for f, x in self.failures()]
+        warnings = self.functions.take_noted()
+        changes = Changes([*parts, *failed], arrivals, Lookup(self.registry), lambda: warnings)
+        self.guard.tell()
+        return changes
+
+    def _changes(self, parts: Sequence[Part | InitialPart]) -> Changes:
+        """The changes that actions made; initial answers are computed when they are asked for."""
+        if not parts:
+            self.guard.tell()
+            return self._nothing
+        changes = Changes(parts, (), Lookup(self.registry), self.functions.take_noted, self.guard.tell)
+        self.guard.tell()
+        return changes
 
     # families and queries
 
-    def start(self, family: Family) -> None:
-        """Builds the operators of a family that is about to be registered, and gives them the tables they read."""
-        with starting(family):
-            running = self.running_family(family)
-            running.clock = self.clock_of(running)
-            if running.tables:
-                nobody = family.queries.rows().only(np.empty(0, np.int64))
-                running.run("arrivals", running.clock, nobody, tables=self._contents(running))
-        self.running[family.number] = running
+    def register(self, family: str, table: Any) -> Changes:
+        """Adds one query per row: column `query` is its name, the others its parameters. All rows or none."""
+        return self.apply(self.session.register(family, table))
 
-    def running_family(self, family: Family) -> RunningFamily:
-        return RunningFamily(
-            family, self.functions, self.clock_policy, threads=self.threads, most_bytes=self.most_bytes
-        )
+    def drop(self, family: str, names: Sequence[str]) -> None:
+        """Drops queries of a family by name. All or none."""
+        self.apply(self.session.drop(family, names))
 
     def resume(self, name: str) -> Changes:
         """Lets a family that failed begin anew: its queries see tables as they stand, and the tuples to come.
 
         `name` is the family's, or that of one of its queries.
         """
-        family = self.registry.find(name) if isinstance(name, str) else None
-        family = family or self.query(name)[0]
-        if self.failures.of(family) is None:
+        family = self.registry.family_of(name)
+        if family.number not in self.engine.failed:
             raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW FAMILIES tells which families failed.")
-        ids = self.registry.renew(family, self.arrivals)
-        self.start(family)
-        self.failures.remove(family)
-        return self.added(family, ids)
-
-    def register(self, family: str, table: Any) -> Changes:
-        """Adds one query per row: column `query` is its name, the others its parameters. All rows or none."""
-        target = self.registry.named(family)
-        if target.kind != "declared":
-            raise CatalogError(f"{target.name!r} is not a declared family.", hint="CREATE QUERY FAMILY declares one.")
-        if isinstance(table, list) and not table:
-            return self._nothing
-        self.failures.require_running(target)
-        ids = self.registry.add_many(target, input_rows.to_table(table), self.arrivals)
-        return self.added(target, ids)
-
-    def drop(self, family: str, names: Sequence[str]) -> None:
-        """Drops queries of a family by name. All or none."""
-        self.drop_queries(self.registry.named(family), names)
-
-    def drop_queries(self, family: Family, names: Sequence[str]) -> None:
-        self.dropping(family)
-        self.dropped(family, self.registry.drop(family, names).tolist())
-
-    def drop_query(self, family: Family, name: str, query: int) -> None:
-        self.dropping(family)
-        self.registry.drop_one(family, name, query)
-        self.dropped(family, (query,))
-
-    def dropping(self, family: Family) -> None:
-        """Before queries go, what the family has not yet shown is shown."""
-        running = self.running.get(family.number)
-        if running is not None:
-            self._settle(running)
-
-    def dropped(self, family: Family, ids: Sequence[int]) -> None:
-        if family.kind == "implicit" and not len(family.queries):
-            self.remove(family)
-            return
-        running = self.running.get(family.number)
-        if running is not None:
-            self.failures.attempt(running, partial(running.forget, ids))
-        if family.queries.crowded:
-            if running is not None:
-                self.failures.attempt(running, running.let_go)
-            family.queries.clear_away()
-        self.failures.tell()
-
-    def remove(self, family: Family) -> None:
-        self.dropping(family)
-        self.registry.remove(family)
-        self.templates.forget(family.number)
-        self.failures.remove(family)
-        running = self.running.pop(family.number, None)
-        for stream in running.streams if running is not None else ():
-            self._let_go(stream)
-
-    def added(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
-        """New queries see tables, and groups that always exist, as they stand."""
-        running = self.running[family.number]
-        if not running.shows_itself:
-            return self._nothing
-        newcomers = running.announce(ids, self.clock_of(running), lambda: self._settle(running))
-
-        def shown() -> list[Part]:
-            self._settle(running)
-            queries = family.queries.rows()
-            if newcomers.shown is None:
-                self.failures.tell()
-                return [Part(family, queries, FamilyFailure(family.name, running.failure or "it was dropped"))]
-            mine = newcomers.shown.take(np.isin(query_of(newcomers.shown), np.asarray(ids, np.int64)))
-            return [Part(family, queries, mine)]
-
-        found = Changes(shown, (), Lookup(self.registry), self.functions.take_noted)
-        self.failures.tell()
-        return found
-
-    # asking
-
-    def snapshot(self, name: str) -> pa.Table:
-        """The answer of a query at its clock."""
-        family, query = self.query(name)
-        self.failures.require_running(family, name)
-        running = self.running[family.number]
-        if not family.has_snapshot:
-            raise CatalogError(
-                f"{name!r} was registered WITH (snapshot = 'no'): its answer is not kept.",
-                hint="Fold its changes, or register it without that option.",
-            )
-        self._settle(running)
-        self.failures.require_running(family, name)
-        clock = max(running.clock, self.clock_of(running))
-        with computing(family):
-            return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
-
-    def query(self, name: str) -> tuple[Family, int]:
-        found = self.registry.owner(name) if isinstance(name, str) else None
-        if found is None:
-            known = [n for f in self.registry for n in f.queries.some_names(100)]
-            raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(str(name), known))
-        return found
-
-    def late(self, stream: str) -> pa.Table:
-        """The tuples of a stream that came too late to be seen, or were further ahead than its FUTURE LIMIT."""
-        declared = self.stream(stream)
-        parts = self.dead[declared.name.lower()]
-        names = [f.name for f in declared.fields]
-        columns = [pa.chunked_array([p[i] for p in parts], f.type) for i, f in enumerate(declared.fields)]
-        return pa.table(columns, names=names)
-
-    def show(self, what: str) -> pa.Table:
-        """What SHOW tells: `what` is STREAMS, TABLES, QUERIES, …"""
-        from eddyline.local.showing import show
-
-        return show(self, what)
-
-    def explain(self, name: str, analyze: bool = False) -> str:
-        from eddyline.local.showing import explain
-
-        self.settle()
-        return explain(self, name, analyze)
-
-    def stats(self) -> dict[str, Any]:
-        from eddyline.local.showing import stats
-
-        self.settle()
-        return stats(self)
+        rows = family.queries.rows()
+        return self._applied(self.session.resume(family, rows.ids_at(rows.live())))
 
     def function(
         self,
@@ -273,36 +183,89 @@ class Connection(Stepping):
         rows are cut into batches is not fixed, so a value must depend on its row alone. A call that raises or returns
         something else gives NULL, is counted (`stats()`, SHOW FUNCTIONS) and told (`Changes.warnings()`).
         """
-        if not isinstance(name, str) or not name.isidentifier():
-            raise DataError(f"{name!r} is not a name for a function.")
-        if name.upper() in OF_THE_SYNTAX or name.lower() in {*NAMED, *FORMS, *AGGREGATES}:
+        action = self.session.function(name, body, takes, gives, kind)
+        self.apply([replace(action, body=body_of(body, kind))])
+
+    # asking
+
+    def snapshot(self, name: str) -> pa.Table:
+        """The answer of a query at its clock."""
+        family, query = self.registry.query(name)
+        self._require_running(family, name)
+        if not family.has_snapshot:
             raise CatalogError(
-                f"{name!r} is a built-in function, or has a syntax of its own.", hint="Choose another name."
+                f"{name!r} was registered WITH (snapshot = 'no'): its answer is not kept.",
+                hint="Fold its changes, or register it without that option.",
             )
-        if not callable(body):
-            raise DataError(f"The body of function {name!r} is not callable.")
-        if isinstance(takes, str) or not isinstance(takes, Sequence):
-            raise DataError(f"The types that {name!r} takes must be a list.", hint='Write ["INT", "STRING"].')
-        if kind not in KINDS:
-            raise DataError(f"{kind!r} is not a kind of function.", hint=f"It is one of {', '.join(map(repr, KINDS))}.")
-        if kind != "scalar" and not takes:
-            raise DataError(f"An {kind} function needs an argument, which says how many values it returns.")
-        types = [_type(x) for x in (*takes, gives)]
-        known = self.catalog.functions.get(name)
-        if known is not None and (*known.takes, known.gives) != tuple(types):
-            raise CatalogError(
-                f"There is already a function {known.name!r} with other types.", hint="Choose another name."
-            )
-        body = body_of(body, kind)
-        self.catalog.add(Function(known.name if known else name, tuple(types[:-1]), types[-1], body, kind))
-        self.functions.bodies = {**self.functions.bodies, name.lower(): body}
+        running = self.engine.running[family.number]
+        self.engine.flush(running)
+        self._require_running(family, name)
+        with computing(family):
+            return self.engine.snapshot(running, query)
+
+    def table(self, name: str) -> TableRows:
+        """The rows of a table, for SELECT."""
+        return self.definitions.tables[name]
+
+    def view(self, name: str) -> pa.Table:
+        """The rows of a view, for SELECT."""
+        return self.snapshot(self.catalog.views[name].name)
+
+    def late(self, stream: str) -> pa.Table:
+        """The tuples of a stream that came too late to be seen, or were further ahead than its FUTURE LIMIT."""
+        declared = self._stream(stream)
+        parts = self.dead.get(declared.name.lower(), [])
+        names = [f.name for f in declared.fields]
+        columns = [pa.chunked_array([p[i] for p in parts], f.type) for i, f in enumerate(declared.fields)]
+        return pa.table(columns, names=names)
+
+    def show(self, what: str) -> pa.Table:
+        """What SHOW tells: `what` is STREAMS, TABLES, QUERIES, …"""
+        from eddyline.local.showing import LocalFigures
+        from eddyline.session.showing import show
+
+        return show(self.session, what, LocalFigures(self))
+
+    def explain(self, name: str, analyze: bool = False) -> str:
+        from eddyline.local.showing import explain
+
+        self.flush()
+        return explain(self, name, analyze)
+
+    def stats(self) -> dict[str, Any]:
+        from eddyline.local.showing import stats
+
+        self.flush()
+        return stats(self)
 
     def save(self, path: Any) -> None:
         """Writes everything to a directory, from which `eddyline.connect(path)` goes on."""
-        self.settle()
+        self.flush()
         from eddyline.local.storage import save
 
         save(self, path)
+
+    def flush(self) -> None:
+        """Computes what is due, so that counters and state are as if everything had been asked for."""
+        self.engine.flush_all()
+        self.guard.tell()
+
+    def failures(self) -> list[tuple[Family, FamilyFailure]]:
+        """The families in quarantine."""
+        return [(self.registry.number(n), failure) for n, failure in self.engine.failed.items()]
+
+    def _stream(self, name: str) -> Stream:
+        known = self.catalog.streams.get(name) if isinstance(name, str) else None
+        if known is None:
+            raise CatalogError(
+                f"There is no stream {name!r}.", hint=did_you_mean(str(name), self.catalog.streams.names())
+            )
+        return known
+
+    def _require_running(self, family: Family, name: str | None = None) -> None:
+        failure = self.engine.failed.get(family.number)
+        if failure is not None:
+            self.guard.refuse(failure, name or family.name)
 
 
 def _require_whole_characters(sql: str) -> None:
@@ -316,10 +279,3 @@ def _require_whole_characters(sql: str) -> None:
             sql=sql.encode(errors="replace").decode(),
             span=(e.start, e.start + 1),
         ) from None
-
-
-def _type(name: str) -> pa.DataType:
-    found = t.BY_NAME.get(str(name).upper())
-    if found is None:
-        raise DataError(f"{name!r} is not a type.", hint=did_you_mean(str(name), t.BY_NAME))
-    return found

@@ -22,16 +22,13 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.delivery.names import file_name
+from eddyline.engine.actions import Define, DefineFunction, LoadQueries, NewFamily, NextFamily
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import arrived
 from eddyline.errors import StateError
 from eddyline.local.connection import Connection
 from eddyline.operators.user_functions import body_of
-from eddyline.session import statements
-from eddyline.sql.catalog import Function
-from eddyline.sql.declared import declared, shape
-from eddyline.sql.parser import parse
 from eddyline.state.delta import Delta
 
 FORMAT = 1
@@ -56,16 +53,16 @@ def save(db: Connection, path: Any) -> None:
 
 
 def _write(db: Connection, path: Path) -> None:
-    for name, history in db.histories.items():
+    for name, history in db.engine.histories.items():
         rows = history.all()
         _write_table(path / "streams" / f"{file_name(name)}.history.arrow", _numbered(rows))
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
-    for name, table in db.tables.items():
+    for name, table in db.definitions.tables.items():
         _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
     for family in db.registry:
         folder = path / "families" / str(family.number)
         _write_table(folder / "queries.arrow", family.queries.save())
-        running = db.running.get(family.number)  # None if it is in quarantine: its state is gone
+        running = db.engine.running.get(family.number)  # None if it is in quarantine: its state is gone
         for part, state in running.save().items() if running is not None else ():
             _write_table(folder / f"{part}.arrow", state)
     files = {str(f.relative_to(path)): _checksum(f) for f in sorted(path.rglob("*.arrow"))}
@@ -73,12 +70,13 @@ def _write(db: Connection, path: Path) -> None:
 
 
 def _manifest(db: Connection) -> dict[str, Any]:
+    clocks = db.engine.clocks.streams
     return {
         "format": FORMAT,
-        "clock": db.clock_policy,
-        "arrivals": db.arrivals,
-        "advanced": db.advanced,
-        "streams": [{"sql": s.sql, "name": s.name} | vars(db.clocks[s.name.lower()]) for s in db.catalog.streams],
+        "clock": db.engine.options.clock,
+        "arrivals": db.engine.arrivals,
+        "advanced": db.engine.clocks.advanced,
+        "streams": [{"sql": s.sql, "name": s.name} | vars(clocks[s.name.lower()]) for s in db.catalog.streams],
         "tables": [x.sql for x in db.catalog.tables],
         "functions": [
             {"name": f.name, "takes": [t.name_of(x) for x in f.takes], "gives": t.name_of(f.gives), "kind": f.kind}
@@ -87,7 +85,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "views": [v.sql for v in db.catalog.views],
         "sinks": [s.sql for s in db.catalog.sinks],
         "families": [_family(db, f) for f in db.registry],
-        "next_family": db.registry.next_number,
+        "next_family": db.definitions.next_family,
         "function_errors": db.functions.errors,
         "first_function_errors": db.functions.first,
     }
@@ -96,10 +94,10 @@ def _manifest(db: Connection) -> dict[str, Any]:
 def _family(db: Connection, f: Family) -> dict[str, Any]:
     known = {"number": f.number, "name": f.name, "kind": f.kind, "sql": f.sql, "next_id": f.queries.next_id}
     known["in_lists"] = f.in_lists
-    failure = db.failures.of(f)
+    failure = db.engine.failed.get(f.number)
     if failure is not None:
         return known | {"error": failure.error}
-    running = db.running[f.number]
+    running = db.engine.running[f.number]
     return known | {"clock": running.clock, "changes": running.changes}
 
 
@@ -128,12 +126,12 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any], threa
             hint=f"Pass functions={{{missing[0]!r}: …}} to connect.",
         )
     db = Connection(manifest["clock"], threads)
-    _restore_catalog(db, path, manifest, bodies)
+    _restore_relations(db, path, manifest, bodies)
     for saved in manifest["families"]:
         _restore_family(db, path / "families" / str(saved["number"]), saved)
-    db.registry.next_number = int(manifest["next_family"])
     for sql in manifest["sinks"]:
-        db.catalog.add(declared(parse(sql)[0].body, db.catalog))
+        db.definitions.apply(Define(sql))
+    db.definitions.apply(NextFamily(int(manifest["next_family"])))
     db.functions.errors.update({n: (int(k), str(m)) for n, (k, m) in manifest["function_errors"].items()})
     db.functions.first.update(manifest.get("first_function_errors", {}))
     return db
@@ -157,47 +155,50 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _restore_catalog(db: Connection, path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> None:
-    db.arrivals, db.advanced = int(manifest["arrivals"]), int(manifest["advanced"])
+def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> None:
+    """Streams, tables, functions and views, with the rows that they had."""
+    engine, definitions = db.engine, db.definitions
+    engine.arrivals, engine.clocks.advanced = int(manifest["arrivals"]), int(manifest["advanced"])
     for s in manifest["streams"]:
-        statements.run_script(db, parse(s["sql"]), s["sql"])
+        definitions.apply(Define(s["sql"]))
         key = s["name"].lower()
+        clock = engine.clocks.streams[key]
         for counter in ("high", "floor", "arrived", "late"):
-            setattr(db.clocks[key], counter, s[counter])
-        db.clocks[key].ahead = s.get("ahead", 0)  # older versions know of none
+            setattr(clock, counter, s[counter])
+        clock.ahead = s.get("ahead", 0)  # older versions know of none
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
-        db.histories[key].add(_unnumbered(rows, len(db.histories[key].types)))
+        engine.histories[key].add(_unnumbered(rows, len(engine.histories[key].types)))
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
         if late.num_rows:
-            db.dead[key].append([c.combine_chunks() for c in late.columns])
+            db.dead[key] = [[c.combine_chunks() for c in late.columns]]
     for sql in manifest["tables"]:
-        statements.run_script(db, parse(sql), sql)
-    for name, table in db.tables.items():
+        definitions.apply(Define(sql))
+    for name, table in definitions.tables.items():
         table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{file_name(name)}.arrow").columns]
     for f in manifest["functions"]:
-        takes = tuple(t.BY_NAME[x] for x in f["takes"])
         kind = f.get("kind", "scalar")
         body = body_of(bodies[f["name"].lower()], kind)
-        db.catalog.add(Function(f["name"], takes, t.BY_NAME[f["gives"]], body, kind))
-        db.functions.bodies = {**db.functions.bodies, f["name"].lower(): body}
+        definitions.apply(DefineFunction(f["name"], tuple(f["takes"]), f["gives"], body, kind))
     for sql in manifest["views"]:
-        db.catalog.add(declared(parse(sql)[0].body, db.catalog))
+        definitions.apply(Define(sql))
 
 
 def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
-    binding, options = shape(parse(saved["sql"])[0].body, db.catalog, saved.get("in_lists", "items"))
-    family = db.registry.restore(saved["number"], saved["name"], binding, options, saved["kind"], saved["sql"])
-    queries = _read_table(path / "queries.arrow")
-    family.queries.load(queries, saved["next_id"])
-    rows = family.queries.rows()
-    db.registry.names.take(rows.names, family.number, rows.ids)
+    """A family whose operators go on from the state that they had."""
+    queries = _read_table(path / "queries.arrow").combine_chunks()
+    names, _, _, *params = (c.combine_chunks() for c in queries.columns)
+    ids, since = (np.array(queries.column(name).to_numpy(), np.int64) for name in ("id", "since"))
+    number, in_lists = saved["number"], saved.get("in_lists", "items")
+    with db.engine.restoring():
+        db.definitions.apply(NewFamily(number, saved["name"], saved["kind"], saved["sql"], in_lists))
+        load = LoadQueries(number, saved["next_id"], ids, names, tuple(params))
+        db.definitions.apply(load, lambda family, ids: since)
+    family = db.definitions.families[number]
     if "error" in saved:
-        db.failures.put(family, FamilyFailure(family.name, saved["error"]))
-        return
-    running = db.running_family(family)
-    parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
-    running.load(parts, saved["clock"], saved["changes"])
-    db.running[family.number] = running
+        db.engine.fail(family, FamilyFailure(family.name, saved["error"]))
+    else:
+        parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
+        db.engine.restore(family, parts, saved["clock"], saved["changes"])
 
 
 def _numbered(rows: Delta) -> pa.Table:

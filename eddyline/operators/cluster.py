@@ -126,7 +126,7 @@ class Cluster(Operator):
             self.classes.drop(gone)
             super().forget(gone)
             if self.classes.crowded:
-                self.classes.clear_away()
+                self.classes.compact()
 
     def note(self) -> str:
         return f"{len(self.query)} queries in {0 if self.classes is None else len(self.classes)} classes"

@@ -19,7 +19,7 @@ FREE = -1
 RECENT = 4096
 
 
-class Names:
+class QueryNames:
     """Names taken one at a time wait in a dict and join the table together."""
 
     def __init__(self) -> None:

@@ -1,46 +1,44 @@
-"""All families of a connection, by name and by shape; queries come and go through here, all or nothing."""
+"""The registry: every family and query by name, and families by shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.engine.family import Family, check_options
+from eddyline.engine.definitions import Definitions, Ids, Listener, Names
+from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, did_you_mean
-from eddyline.session.query_names import FREE, Names
-from eddyline.sql.binder import Binding
+from eddyline.session.query_names import FREE, QueryNames
 from eddyline.sql.bound import Call, Constant, Param, Query, StreamSource, sources, walk
 from eddyline.sql.columns import as_type
-
-Ints = npt.NDArray[np.int64]
-Start = Callable[[Family], None]
+from eddyline.state.delta import Ints
 
 
-class Registry:
-    def __init__(self) -> None:
-        self.names = Names()
-        self._by_number: dict[int, Family] = {}
+class Registry(Listener):
+    """Names of families and queries, and families by shape. What is looked up here was defined by actions."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.names = QueryNames()
+        self._definitions = definitions
         self._by_name: dict[str, Family] = {}
         self._by_shape: dict[tuple[Query, tuple[tuple[str, str], ...]], Family] = {}
-        self.next_number = 1
+        definitions.listeners.append(self)
 
     def __iter__(self) -> Iterator[Family]:
-        return iter(list(self._by_number.values()))
+        return iter(list(self._definitions.families.values()))
 
     def __len__(self) -> int:
-        return len(self._by_number)
+        return len(self._definitions.families)
 
     def number(self, number: int) -> Family:
-        return self._by_number[number]
+        return self._definitions.families[number]
 
     def get(self, number: int) -> Family | None:
-        return self._by_number.get(number)
+        return self._definitions.families.get(number)
 
     def find(self, name: str) -> Family | None:
         return self._by_name.get(name.lower())
@@ -52,13 +50,32 @@ class Registry:
             raise CatalogError(f"There is no family {name!r}.", hint=did_you_mean(str(name), known))
         return family
 
+    def shaped(self, query: Query, options: Mapping[str, str]) -> Family | None:
+        """The family of queries registered as text that have this shape."""
+        return self._by_shape.get((query, tuple(options.items())))
+
     def owner(self, query: str) -> tuple[Family, int] | None:
         """The family and id of a query in use."""
         try:
-            found = self.names.owner(query)
+            owner = self.names.owner(query)
         except UnicodeEncodeError:  # half a character: no name has one
             return None
-        return None if found is None else (self._by_number[found[0]], found[1])
+        return None if owner is None else (self.number(owner[0]), owner[1])
+
+    def query(self, name: str) -> tuple[Family, int]:
+        owner = self.owner(name) if isinstance(name, str) else None
+        if owner is None:
+            known = [n for f in self for n in f.queries.some_names(100)]
+            raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(str(name), known))
+        return owner
+
+    def family_of(self, name: str) -> Family:
+        """The family with this name, or that of the query with this name."""
+        family = self.find(name) if isinstance(name, str) else None
+        return family or self.query(name)[0]
+
+    def is_free(self, name: str) -> bool:
+        return self.find(name) is None and self.names.owner(name) is None
 
     def require_free(self, name: str) -> None:
         if self.find(name) is not None:
@@ -71,84 +88,16 @@ class Registry:
                 hint=f"Choose another name, or DROP CONTINUOUS QUERY {name} first.",
             )
 
-    # families
-
-    def declare(
-        self,
-        name: str,
-        binding: Binding,
-        options: Mapping[str, str],
-        kind: Literal["declared", "view"],
-        sql: str,
-        start: Start,
-    ) -> Family:
-        """A new family, registered after it was started: if that fails, there is none."""
-        self.require_free(name)
-        family = Family(
-            self.next_number, name, binding.bound, check_options(options), kind, sql, binding.views, binding.in_lists
-        )
-        start(family)
-        self._enter(family)
-        return family
-
-    def shaped(
-        self, binding: Binding, options: Mapping[str, str], sql: str, start: Start
-    ) -> tuple[Family, Literal["new", "known"]]:
-        """The family of this shape; if it is new, it is registered after it was started."""
-        checked = check_options(options)
-        key = binding.bound.query, tuple(checked.items())
-        family = self._by_shape.get(key)
-        if family is not None:
-            return family, "known"
-        name = f"family_{self.next_number}"
-        while self.find(name) is not None or self.names.owner(name) is not None:
+    def unused_name(self) -> str:
+        """A name for the next family, which nobody has chosen."""
+        name = f"family_{self._definitions.next_family}"
+        while not self.is_free(name):
             name += "_"
-        family = Family(
-            self.next_number, name, binding.bound, checked, "implicit", sql, binding.views, binding.in_lists
-        )
-        start(family)
-        self._enter(family)
-        return family, "new"
+        return name
 
-    def _enter(self, family: Family) -> None:
-        self.next_number = family.number + 1
-        self._by_number[family.number] = family
-        self._by_name[family.name.lower()] = family
-        if family.kind == "implicit":
-            self._by_shape[family.bound.query, tuple(family.options.items())] = family
-
-    def restore(
-        self,
-        number: int,
-        name: str,
-        binding: Binding,
-        options: Mapping[str, str],
-        kind: Literal["declared", "implicit", "view"],
-        sql: str,
-    ) -> Family:
-        """A family as it was saved, under its own number."""
-        family = Family(number, name, binding.bound, check_options(options), kind, sql, binding.views, binding.in_lists)
-        self._enter(family)
-        return family
-
-    def remove(self, family: Family) -> None:
-        rows = family.queries.rows()
-        self.names.release(rows.names_at(rows.live()))
-        del self._by_number[family.number]
-        del self._by_name[family.name.lower()]
-        self._by_shape = {k: f for k, f in self._by_shape.items() if f is not family}
-
-    # queries
-
-    def add_one(self, family: Family, name: str, values: Sequence[Any], since: int) -> int:
-        self.names.take_one(name, family.number, family.queries.next_id)
-        return family.queries.add_one(name, values, since)
-
-    def add_many(self, family: Family, table: pa.Table, since: int) -> Ints:
-        """One query per row of the table: column `query` is its name, the others its parameters."""
-        names, params = checked_parameters(family, table)
-        repeated = len(names) != len(names.unique())
-        if repeated:
+    def require_new(self, names: pa.Array) -> None:
+        """Names for new queries: none twice, none in use."""
+        if len(names) != len(names.unique()):
             counts = names.value_counts()
             twice = counts.filter(pc.greater(counts.field(1), 1)).field(0)[0].as_py()
             raise DataError(f"The query {twice!r} stands in the table more than once.", hint="Names must be unique.")
@@ -166,30 +115,9 @@ class Registry:
                 f"The name {names[row].as_py()!r} (row {row} of the table) is taken by a family.",
                 hint="Choose another name; no row of the table was registered.",
             )
-        self.names.take(names, family.number, family.queries.next_id + np.arange(len(names)))
-        try:
-            return family.queries.add(names, params, since)
-        except BaseException:
-            self.names.release(names)
-            raise
 
-    def renew(self, family: Family, since: int) -> Ints:
-        """The same queries under new ids, as if they had just been registered."""
-        rows = family.queries.rows()
-        live = rows.live()
-        names, params = rows.names_at(live), rows.all_params_at(live)
-        family.queries.drop(rows.ids_at(live))
-        family.queries.clear_away()
-        ids = family.queries.add(names, params, since)
-        self.names.release(names)
-        self.names.take(names, family.number, ids)
-        return ids
-
-    def drop_one(self, family: Family, name: str, query: int) -> None:
-        family.queries.drop_one(query)
-        self.names.release_one(name)
-
-    def drop(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
+    def ids_of(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
+        """The ids of queries of a family, to be dropped."""
         if family.kind == "view":
             name = family.name.removeprefix("view ")
             raise CatalogError(f"{name!r} is a materialized view.", hint=f"DROP MATERIALIZED VIEW {name}.")
@@ -201,10 +129,32 @@ class Registry:
             raise CatalogError(
                 f"Family {family.name!r} has no query {name!r}.", hint="No query was dropped; SHOW QUERIES lists them."
             )
-        ids = np.unique(ids)
-        family.queries.drop(ids)
-        self.names.release(wanted.unique())
-        return ids
+        return np.unique(ids)
+
+    # as definitions change
+
+    def family_created(self, family: Family) -> None:
+        self._by_name[family.name.lower()] = family
+        if family.kind == "implicit":
+            self._by_shape[family.bound.query, tuple(family.options.items())] = family
+
+    def family_removed(self, family: Family) -> None:
+        rows = family.queries.rows()
+        self.names.release(rows.names_at(rows.live()))
+        del self._by_name[family.name.lower()]
+        self._by_shape.pop((family.bound.query, tuple(family.options.items())), None)
+
+    def queries_adding(self, family: Family, ids: Ids, names: Names) -> None:
+        if isinstance(names, tuple):
+            self.names.take_one(names[0], family.number, ids[0])
+        else:
+            self.names.take(names, family.number, np.asarray(ids))
+
+    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None:
+        if isinstance(names, tuple):
+            self.names.release_one(names[0])
+        else:
+            self.names.release(names)
 
 
 def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[pa.Array]]:

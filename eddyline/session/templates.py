@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.engine.family import Family
 from eddyline.errors import Error
 from eddyline.sql.bound import BoundQuery
 from eddyline.sql.constant_lists import ConstantList
@@ -77,7 +78,7 @@ def _is_whole(text: str) -> bool:
 class Known:
     """What a template means: its family, and per parameter the literal it comes from and how it is made."""
 
-    family: int
+    family: Family
     makers: tuple[tuple[Which, Callable[[Any], Any]], ...]  # (which literal or literals, how) for each parameter
     fixed: tuple[tuple[int, str], ...]  # literals that belong to the shape
 
@@ -98,8 +99,10 @@ class Templates:
         alike = [first.setdefault(literal.strip("'"), i) for i, literal in enumerate(found.literals)]
         return f"{found.template}\0{alike}"
 
-    def values(self, found: Cut, version: int) -> tuple[int, list[Any]] | None:
-        """(family number, parameter values) of a text whose template is known; None: take the slow path."""
+    def values(self, found: Cut, version: int) -> tuple[Family, list[Any]] | None:
+        """(family, parameter values) of a text whose template is known; None: take the slow path.
+
+        The family may have been removed since, or never have started."""
         if version != self._version:
             self._known.clear()
             self._version = version
@@ -116,7 +119,7 @@ class Templates:
         except (Error, ValueError, LookupError, OverflowError):
             return None
 
-    def learn(self, found: Cut, family: int, recipes: Sequence[Recipe | ListRecipe], bound: BoundQuery) -> None:
+    def learn(self, found: Cut, family: Family, recipes: Sequence[Recipe | ListRecipe], bound: BoundQuery) -> None:
         """Remembers a template after its text took the slow path.
 
         A constant that is not made from a literal (TRUE) is part of the template, and so always the same.
@@ -141,8 +144,8 @@ class Templates:
             self._grouping.add(found.template)
         self._known[self._key(found)] = Known(family, tuple(makers), fixed)
 
-    def forget(self, family: int) -> None:
-        self._known = {k: v for k, v in self._known.items() if v.family != family}
+    def forget(self, family: Family) -> None:
+        self._known = {k: v for k, v in self._known.items() if v.family is not family}
 
 
 Which = int | None | tuple[int | None, ...]

@@ -62,7 +62,7 @@ def _stats(session: Session) -> None:
 
 
 def _load(session: Session, stream: str, file: str) -> Any:
-    return session.db.push(stream, read(session.db.stream(stream).fields, Path(file).expanduser()))
+    return session.db.push(stream, read(session.db.catalog.streams[stream].fields, Path(file).expanduser()))
 
 
 def _save(session: Session, directory: str) -> None:

@@ -140,7 +140,7 @@ def by_family(db: Connection, names: Iterable[str]) -> list[tuple[Family, list[s
     """The names of queries, gathered by family in the order in which the families come up."""
     found: dict[int, tuple[Family, list[str]]] = {}
     for name in names:
-        family, _ = db.query(name)
+        family, _ = db.registry.query(name)
         found.setdefault(family.number, (family, []))[1].append(name)
     return list(found.values())
 

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.delivery.changes import times
 from eddyline.delivery.names import folder_name
 from eddyline.delivery.reading import read_folder
 from eddyline.engine.clocks import StreamClock
-from eddyline.local import showing
+from eddyline.engine.family import Family
+from eddyline.session.showing import StreamFigures
 from eddyline.spark.counts import Counts, RelationCounts, read_counts
 from eddyline.spark.settings import has_begun
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import MIN
+from eddyline.state.delta import MIN, Ints, times
 
 if TYPE_CHECKING:
     from eddyline.spark.mirror import Mirror
@@ -60,40 +60,32 @@ def dead_letters(own: Path, relation: str) -> pa.Table | None:
     return pa.concat_tables(found, promote_options="permissive") if found else None
 
 
-def show(mirror: Mirror, what: str) -> pa.Table:
-    """What SHOW gives in-process, with the figures of the pipeline in place of the mirror's own."""
-    found = showing.show(mirror, what)
-    own = mirror.log.path.parent
-    counts = counts_of(own)
-    if what == "STREAMS":
-        streams = list(mirror.catalog.streams)
-        marks = watermarks(own, streams)
-        of = [_of(counts, s.name) for s in streams]
-        found = _with(found, "watermark", times(np.array([marks[s.name.lower()] for s in streams], np.int64)))
-        found = _with(found, "rows", pa.array([None if c is None else c.rows for c in of], pa.int64()))
-        found = _with(found, "late", pa.array([None if c is None else c.late for c in of], pa.int64()))
-    elif what == "TABLES":
-        rows = [table_rows(mirror, counts, t.name) for t in mirror.catalog.tables]
-        found = _with(found, "rows", pa.array(rows, pa.int64()))
-    elif what == "QUERIES":
-        found = _with(found, "error", _quarantined(mirror, found))
-    elif what == "FUNCTIONS":
-        for column in ("errors", "last_error"):  # functions are called by other processes
-            if column in found.column_names:
-                found = _with(found, column, pa.nulls(found.num_rows, found.schema.field(column).type))
-    return found
+class PipelineFigures:
+    """What SHOW tells of a pipeline's data."""
 
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._counts = counts_of(mirror.log.path.parent)
+        self._watermarks = watermarks(mirror.log.path.parent, list(mirror.catalog.streams))
 
-def _quarantined(mirror: Mirror, listed: pa.Table) -> pa.Array:
-    """For each query of a list, the error that put it into quarantine; NULL for those that are not."""
-    names: list[str] = []
-    errors: list[str] = []
-    for number, out in mirror.quarantined.items():
-        rows = mirror.registry.number(number).queries.rows()
-        names += rows.name_of(np.array(list(out), np.int64)).to_pylist()
-        errors += out.values()
-    where = pc.index_in(listed.column("query"), value_set=pa.array(names, pa.string()))
-    return pa.array(errors, pa.string()).take(where.combine_chunks())
+    def stream(self, name: str) -> StreamFigures:
+        counts = _of(self._counts, name)
+        rows, late = (None, None) if counts is None else (counts.rows, counts.late)
+        return StreamFigures(self._watermarks[name.lower()], rows, late)
+
+    def table_rows(self, name: str) -> int | None:
+        return table_rows(self._mirror, self._counts, name)
+
+    def family_error(self, family: Family) -> str | None:
+        return None  # queries are put into quarantine one by one
+
+    def query_errors(self, family: Family, ids: Ints) -> pa.Array:
+        out = self._mirror.quarantined.get(family.number, {})
+        where = pc.index_in(pa.array(ids), value_set=pa.array(list(out), pa.int64()))
+        return pa.array(out.values(), pa.string()).take(where)
+
+    def function_errors(self, name: str) -> tuple[int | None, str | None]:
+        return None, None  # functions are called by other processes
 
 
 def table_rows(mirror: Mirror, counts: Counts | None, table: str) -> int | None:
@@ -159,7 +151,3 @@ def _changes(counts: Counts | None, family: int) -> int | None:
 def _sum(figures: Any) -> int | None:
     known = list(figures)
     return None if None in known else sum(known)
-
-
-def _with(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    return table.set_column(table.column_names.index(name), name, column)

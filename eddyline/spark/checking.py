@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.spark.tables import known
+from eddyline.spark.changelog import known
 from eddyline.sql.catalog import Stream, Table
 from eddyline.sql.columns import not_utf8, outside_calendar
 

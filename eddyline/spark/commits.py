@@ -1,9 +1,8 @@
-"""The catalog's commits: an append-only log of what was declared, added and dropped, beside the checkpoint.
+"""The commit log of a pipeline's catalog: an append-only log of actions beside the checkpoint.
 
-A commit is a file of actions, numbered from 1 and never changed. Actions are physical: a query is a row of constants of
-a numbered family, so that a million of them are read as columns. Writers take the lock, read what is new, check their
-statements against it and append; readers need no lock. Which commit takes effect in which micro-batch stands in Spark's
-own offset log (`control.py`).
+A commit is a file of actions, numbered from 1 and never changed. Writers take the lock, read what is new, check their
+statements against it and append; readers need no lock. Which commit takes effect in which micro-batch is part of
+Spark's own offset log (`control.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -21,142 +20,34 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.delivery.durable import fsync_folder, make_folder
+from eddyline.engine.actions import (
+    Action,
+    AddQueries,
+    AddQuery,
+    ChangeTable,
+    Define,
+    DefineFunction,
+    DropQueries,
+    DropQuery,
+    FixCells,
+    LoadQueries,
+    NewFamily,
+    NextFamily,
+    Quarantine,
+    RemoveFamily,
+    ScriptRun,
+    SplitQueries,
+    Undefine,
+)
 from eddyline.errors import StateError
 from eddyline.spark import blocks
 from eddyline.spark.disk import writing
 from eddyline.spark.private import locked, make_private, open_private
-from eddyline.state.delta import Ints
 
 FORMAT = 1
 _RESTORE = "Restore the whole checkpoint."
 
 
-@dataclass(frozen=True)
-class Define:
-    """A stream, table, view or sink."""
-
-    sql: str
-
-
-@dataclass(frozen=True)
-class Undefine:
-    kind: Literal["stream", "table", "view", "sink"]
-    name: str
-
-
-@dataclass(frozen=True)
-class DefineFunction:
-    name: str
-    takes: tuple[str, ...]
-    gives: str
-    body: bytes  # pickled: loaded only if it was approved (`trust.py`)
-    kind: str = "scalar"  # or arrow, pandas
-
-
-@dataclass(frozen=True)
-class NewFamily:
-    number: int
-    name: str
-    kind: Literal["declared", "implicit", "view"]
-    sql: str
-    in_lists: Literal["whole", "items"] = "items"  # what parameters long IN lists are; commits that do not say: items
-
-
-@dataclass(frozen=True)
-class RemoveFamily:
-    number: int
-
-
-@dataclass(frozen=True)
-class AddQueries:
-    """Rows of a family's query table; ids go on where the family's last ones ended."""
-
-    family: int
-    names: pa.Array
-    params: tuple[pa.Array, ...]
-
-
-@dataclass(frozen=True)
-class LoadQueries:
-    """All queries of a family, in a snapshot."""
-
-    family: int
-    next_id: int
-    ids: Ints
-    names: pa.Array
-    params: tuple[pa.Array, ...]
-
-
-@dataclass(frozen=True)
-class DropQueries:
-    family: int
-    ids: Ints
-
-
-@dataclass(frozen=True)
-class ChangeTable:
-    """Rows of a table without a source: positions of those that go, then those that come."""
-
-    table: str
-    gone: Ints
-    new: tuple[pa.Array, ...]
-
-
-@dataclass(frozen=True)
-class FixCells:
-    """How wide the cells of a family are that is split by range: set by its first queries, for good."""
-
-    family: int
-    width: float
-
-
-@dataclass(frozen=True)
-class SplitQueries:
-    """A family is split by queries: every bucket answers for those whose id, divided by the number of buckets, leaves
-    the bucket's own."""
-
-    family: int
-
-
-@dataclass(frozen=True)
-class Quarantine:
-    """Queries that went wrong: they keep their names and get no more changes until they are resumed."""
-
-    family: int
-    ids: tuple[int, ...]
-    error: str
-
-
-@dataclass(frozen=True)
-class NextFamily:
-    """The number of the next family, in a snapshot."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class ScriptRun:
-    """A statement of the pipeline's script that has been carried out, by the digest of its text."""
-
-    digest: str
-
-
-Action = (
-    Define
-    | Undefine
-    | DefineFunction
-    | NewFamily
-    | RemoveFamily
-    | AddQueries
-    | LoadQueries
-    | DropQueries
-    | ChangeTable
-    | FixCells
-    | SplitQueries
-    | Quarantine
-    | NextFamily
-    | ScriptRun
-)
 _PLAIN = {
     c.__name__: c
     for c in (Define, Undefine, NewFamily, RemoveFamily, FixCells, SplitQueries, Quarantine, NextFamily, ScriptRun)
@@ -179,6 +70,13 @@ def _encode(action: Action) -> bytes:
         case ChangeTable():
             header = {"action": kind, "table": action.table, "gone": action.gone.tolist()}
             return blocks.encode(header, pa.table({f"c{i}": c for i, c in enumerate(action.new)}))
+        case Define():
+            return blocks.encode({"action": kind, "sql": action.sql})
+        case NewFamily():
+            header = {"action": kind, "number": action.number, "name": action.name, "kind": action.kind}
+            return blocks.encode(header | {"sql": action.sql, "in_lists": action.in_lists})
+        case AddQuery() | DropQuery():
+            raise TypeError(f"{kind} is written as columns")
         case DefineFunction():
             header = {"action": kind, "name": action.name, "takes": list(action.takes), "gives": action.gives}
             header |= {"kind": action.kind} if action.kind != "scalar" else {}

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from eddyline.spark.commits import CommitLog, Quarantine
+from eddyline.engine.actions import Quarantine
+from eddyline.spark.commits import CommitLog
 from eddyline.spark.offsets import MARK
 
 NAME = "eddyline_control"

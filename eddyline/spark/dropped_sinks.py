@@ -15,23 +15,23 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from eddyline.delivery.names import folder_name
+from eddyline.engine.definitions import Definitions, Nothing
 from eddyline.errors import Error, StateError
 from eddyline.spark.failures import told
+from eddyline.spark.following import Follower
 from eddyline.spark.outputs import Staged, remove_files
 from eddyline.spark.places import FILES, place_of
-from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
 from eddyline.sql.catalog import Sink
 
 
 def retract(settings: Settings, batch: int, commit: int, sinks: Iterable[Sink]) -> None:
     """Removes the files of a micro-batch from sinks that were there at a commit and are not among those of now."""
-    replica = Replica(settings.log(), settings.clock_policy, lambda *_: False)
+    before = Definitions(Nothing())
     with suppress(Error):  # a catalog that cannot be read must not keep the pipeline from getting past it
-        for _ in replica.move_to(commit, lambda _, ids: ids):
-            pass
+        Follower(settings.log(), before).define(commit)
     stays = {s.sql for s in sinks}
-    for sink in (s for s in replica.catalog.sinks if s.sql not in stays):
+    for sink in (s for s in before.catalog.sinks if s.sql not in stays):
         with suppress(OSError):  # it may be dropped for that very reason
             remove_files(place_of(sink, settings), batch)
 

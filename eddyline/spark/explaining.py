@@ -20,18 +20,18 @@ import pyarrow.parquet as pq
 
 from eddyline.delivery.marks import PartFile, parts_of
 from eddyline.delivery.names import folder_name
+from eddyline.engine.actions import AddQueries
 from eddyline.engine.family import Family
-from eddyline.local import showing
+from eddyline.session import showing
 from eddyline.spark.amendments import commit_of
 from eddyline.spark.asking import counts_of, watermarks
 from eddyline.spark.checkpoint import fixed, is_running, mirror_of
-from eddyline.spark.commits import AddQueries
 from eddyline.spark.counts import Counts, FamilyCounts, RelationCounts
 from eddyline.spark.epochs import run_starts
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.offsets import last_batch
+from eddyline.spark.placement import partitioning_of
 from eddyline.spark.places import FILES, sink_path
-from eddyline.spark.splitting import split_of
 from eddyline.sql.catalog import Sink, Stream
 
 MOST_FILES = 200
@@ -91,7 +91,7 @@ class Explained:
 def explained(checkpoint: Path, name: str) -> Explained:
     """What is known of a query, or of a family."""
     mirror = mirror_of(checkpoint)
-    plan = showing.explain(mirror, name, False)
+    plan = "\n".join(showing.explain(mirror.session, name)[1])
     found = mirror.registry.find(name)
     family, query = (found, None) if found is not None else mirror.query(name)
     own, begun = mirror.log.path.parent, fixed(checkpoint)
@@ -106,7 +106,7 @@ def explained(checkpoint: Path, name: str) -> Explained:
         family,
         "family" if query is None else "query",
         plan,
-        split_of(family, mirror.splits.get(family.number)).kind,
+        partitioning_of(family, mirror.definitions.splits.get(family.number)).kind,
         tuple(_sources(mirror, family, counts)),
         "min" if begun is None else begun.clock,
         0 if counts is None else counts.since,

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline import types as t
+from eddyline.engine.actions import ChangeTable
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.checkpoint import Fixed, begin, fixed, mirror_of, script_text
@@ -37,7 +38,6 @@ from eddyline.sql.parser import parse
 from eddyline.sql.statements import CreateQuery
 
 FORMAT = 1
-_HELPER = "eddyline_import"  # the name of a query that is there only while others of its shape are taken over
 
 
 @dataclass(frozen=True)
@@ -198,11 +198,10 @@ def _register(mirror: Mirror, family: ExportedFamily, rows: pa.Table) -> None:
         return
     body = parse(family.sql)[0].body
     assert isinstance(body, CreateQuery)
-    mirror.create_query(_HELPER, body.query, body.options, body.text, family.sql)
-    owner, number = mirror.query(_HELPER)
+    session = mirror.session
+    owner, actions = session.family_of_shape(session.bind(body.query), body.options, body.text)
     named = rows.rename_columns(["query", *(p.name for p in owner.bound.params)])
-    mirror.added(owner, mirror.registry.add_many(owner, named, 0))
-    mirror.drop_query(owner, _HELPER, number)
+    mirror.apply([*actions, *session.add_queries(owner, named)])
 
 
 def _tables(folder: Path) -> Iterator[tuple[str, pa.Table]]:
@@ -224,4 +223,4 @@ def _fill(mirror: Mirror, name: str, rows: pa.Table) -> None:
     if missing:
         raise CatalogError(f"The rows exported of {name!r} have no column {missing[0]!r}.", hint="INSERT them by hand.")
     columns = [rows.column(f.name).combine_chunks().cast(f.type) for f in table.fields]
-    mirror.change_table(table, np.zeros(0, np.bool_), columns)
+    mirror.apply([ChangeTable(table.name, np.empty(0, np.int64), tuple(columns))])

@@ -1,4 +1,4 @@
-"""One bad query does not stop the others: a family's step, watched.
+"""How buckets and packers contain failures: one bad query does not stop the others.
 
 A query whose function raises, whose arithmetic overflows, or that makes more changes than it may, gets no changes from
 this step and is reported, to be put into quarantine. If the family's operators themselves fail, or would build more
@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import described
-from eddyline.operators.evaluate import Failure, Functions
-from eddyline.state.delta import Delta, Ints, empty, query_of
+from eddyline.operators.evaluate import Failure
+from eddyline.state.delta import Delta, Ints, query_of
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Bad:
-    """Queries that went wrong in a step, and how."""
+class FailedQueries:
+    """Queries that failed in a step, and how."""
 
     family: int
     queries: Ints
@@ -32,46 +35,68 @@ class Bad:
         return {"family": self.family, "queries": self.queries.tolist(), "error": self.error}
 
 
-def started(family: Family, functions: Functions, clock_policy: Literal["min", "max"]) -> RunningFamily | str:
-    """A family at work; or why it cannot start, which is its queries' failure and no other's."""
-    try:
-        return RunningFamily(family, functions, clock_policy, "not kept")
-    except OSError:
-        raise
-    except Exception as e:
-        return described(e)
+class WorkerGuard:
+    def __init__(self, on_error: Literal["quarantine", "null"]) -> None:
+        """`on_error`: what becomes of a query that fails, unless its family says."""
+        self.on_error = on_error
+        self.failed_queries: list[FailedQueries] = []  # since they were last taken
+        self.failed_families: list[int] = []  # the same of families whose operators failed
+
+    def take(self) -> tuple[list[FailedQueries], list[int]]:
+        """The queries and the families that failed since this was last called."""
+        taken = self.failed_queries, self.failed_families
+        self.failed_queries, self.failed_families = [], []
+        return taken
+
+    def start(self, family: Family, build: Callable[[], RunningFamily]) -> RunningFamily | FamilyFailure:
+        try:
+            return build()
+        except OSError:
+            raise  # the machine's fault and no query's: the micro-batch is done again
+        except Exception as e:
+            return self._fail(family, described(e))
+
+    def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
+        """The changes of those queries that did not fail."""
+        family = running.family
+        failures: list[Failure] = []
+        running.functions.failures = failures if (family.on_error or self.on_error) == "quarantine" else None
+        try:
+            result = work()
+        except OSError:
+            raise
+        except Exception as e:  # MemoryError too: done again, it would take as much
+            return self._fail(family, described(e))
+        finally:
+            running.functions.failures = None
+        failed = [(_all_of(family) if f.queries is None else f.queries, f.message) for f in failures]
+        if isinstance(result, Delta):
+            failed += _with_too_many_changes(family, result)
+        self.failed_queries += [FailedQueries(family.number, ids, error) for ids, error in failed]
+        if failed and isinstance(result, Delta):
+            out = np.concatenate([ids for ids, _ in failed])
+            return result.take(~np.isin(query_of(result), out))  # type: ignore[return-value]
+        return result
+
+    def _fail(self, family: Family, error: str) -> FamilyFailure:
+        self.failed_families.append(family.number)
+        queries = _all_of(family)
+        if len(queries):
+            self.failed_queries.append(FailedQueries(family.number, queries, error))
+        return FamilyFailure(family.name, error)
 
 
-def watched(
-    running: RunningFamily, on_error: Literal["quarantine", "null"], run: Callable[[], Delta]
-) -> tuple[Delta, list[Bad], bool]:
-    """The changes of a step, who went wrong in it, and whether the family can go on."""
-    family = running.family
-    failures: list[Failure] = []
-    running.functions.failures = failures if (family.on_error or on_error) == "quarantine" else None
-    try:
-        found = run()
-    except OSError:
-        raise  # the machine's fault and no query's: the micro-batch is done again
-    except Exception as e:  # MemoryError too: done again, it would take as much
-        return empty(running.root.types, attached=True), [Bad(family.number, all_of(family), described(e))], False
-    finally:
-        running.functions.failures = None
-    bad = [Bad(family.number, all_of(family) if f.queries is None else f.queries, f.message) for f in failures]
+def _with_too_many_changes(family: Family, changes: Delta) -> list[tuple[Ints, str]]:
     most = family.most_changes
-    if len(found) > most:
-        ids, counts = np.unique(query_of(found), return_counts=True)
-        over = ids[counts > most]
-        if len(over):
-            error = f"More than {most} changes in one micro-batch ({int(counts.max())})."
-            bad.append(Bad(family.number, over, error))
-    if bad:
-        out = np.concatenate([b.queries for b in bad])
-        found = found.take(~np.isin(query_of(found), out))
-    return found, bad, True
+    if len(changes) <= most:
+        return []
+    ids, counts = np.unique(query_of(changes), return_counts=True)
+    over = ids[counts > most]
+    error = f"More than {most} changes in one micro-batch ({int(counts.max())})."
+    return [(over, error)] if len(over) else []
 
 
-def all_of(family: Family) -> Ints:
-    """The ids of its queries that stand."""
+def _all_of(family: Family) -> Ints:
+    """The ids of its queries."""
     rows = family.queries.rows()
     return rows.ids_at(rows.live())

@@ -23,9 +23,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from eddyline.engine.parts import Part
 from eddyline.errors import StateError
 from eddyline.spark import blocks
-from eddyline.spark.bucket import Bucket, Part, Placed
+from eddyline.spark.bucket import Bucket, Placed
 from eddyline.spark.settings import Settings
 
 FORMAT = 1
@@ -112,8 +113,8 @@ class Keeper:
         entry = _logged(given)
         new.log.append(self._write(entry, put))
         new.log_bytes += len(entry)
-        if self.bucket.broke:
-            new.broke[str(len(new.log) - 1)] = list(self.bucket.broke)
+        if self.bucket.failed_families:
+            new.broke[str(len(new.log) - 1)] = list(self.bucket.failed_families)
         if len(new.log) >= LONGEST_LOG or new.log_bytes > max(SMALLEST_LOG, new.snapshot_bytes):
             put.clear()
             self._snapshot(new, put)

@@ -1,4 +1,4 @@
-"""A connection in step with a commit log: what is done to it is written as a commit, what others commit it takes up.
+"""A session in step with a commit log: its actions are written as commits, and it applies what others commit.
 
 It has the catalog, the table of queries and the rows of tables that have no source of their own, and runs nothing.
 """
@@ -15,68 +15,79 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from eddyline.engine.family import Family
-from eddyline.errors import StateError
-from eddyline.local.connection import Connection
-from eddyline.spark.commits import (
+from eddyline.engine.actions import (
     Action,
     AddQueries,
+    AddQuery,
     ChangeTable,
-    CommitLog,
     Define,
-    DefineFunction,
     DropQueries,
-    FixCells,
+    DropQuery,
     LoadQueries,
-    NewFamily,
     NextFamily,
     Quarantine,
-    RemoveFamily,
     ScriptRun,
-    SplitQueries,
-    Undefine,
+    Split,
 )
-from eddyline.spark.replica import function_of
+from eddyline.engine.definitions import Definitions
+from eddyline.engine.family import Family
+from eddyline.errors import StateError
+from eddyline.session.registry import Registry
+from eddyline.session.session import Contents, Session, new_family
+from eddyline.spark.commits import CommitLog
+from eddyline.spark.following import Follower
+from eddyline.spark.netting import family_of
 from eddyline.spark.seen import read_seen, seen_file
 from eddyline.spark.settings import identity_of
-from eddyline.spark.splitting import Split, decide
+from eddyline.spark.splitting import decide
 from eddyline.spark.trust import Approvals, Bodies
-from eddyline.sql.declared import declared, shape
-from eddyline.sql.parser import parse
+from eddyline.sql.catalog import Catalog
+from eddyline.state.query_table import as_columns
 
 COMMITS, MOST_COMMITS = 64, 4096  # so many make a snapshot worth while, and so many make it due
 
 
-class Logged(Connection):
-    def __init__(self, log: CommitLog) -> None:
+class LoggedSession:
+    def __init__(self, log: CommitLog, contents: Contents) -> None:
         self.log = log
         self.guard = threading.RLock()  # users and the driver's delivery work on the same catalog
-        self._begin()
-
-    def _begin(self) -> None:
-        """An empty catalog, at the beginning of the log."""
-        super().__init__()
-        self.version = 0
-        self.done: set[str] = set()  # digests of the script's statements that were carried out
-        self.dropped_from_script: set[str] = set()  # those of them that the script no longer has
-        self.splits: dict[int, Split] = {}  # by family: how it is split, where its plan leaves something open
-        self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: what went wrong
-        self._functions: dict[str, DefineFunction] = {}
-        self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
-        self.functions.bodies = self._bodies = Bodies(self.approvals)
-        self._journal: list[Action] = []
+        self._contents = contents
         self._open = False
-        self._summary_bytes = 0
-        self._added: dict[int, int] = {}  # by family: the first query that is not in the journal yet
+        self._snapshot_bytes = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """An empty catalog, at the beginning of the log: the next to ask reads the log anew."""
+        self.version = 0
+        self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
+        self.definitions = Definitions(bodies=Bodies(self.approvals), quarantined="kept")
+        self.session = Session(self.definitions, self._contents)
+        self._journal: list[Action] = []
+        self._first_added: dict[int, int] = {}  # by family: the id of the first query that the journal adds
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.session.catalog
+
+    @property
+    def registry(self) -> Registry:
+        return self.session.registry
 
     # writing
 
+    def apply(self, action: Action) -> None:
+        """Applies an action here, and writes it when the commit ends."""
+        if isinstance(action, AddQuery | AddQueries):
+            next_id = self.definitions.families[action.family].queries.next_id
+            self._first_added.setdefault(action.family, next_id)
+        self.definitions.apply(action)
+        self._journal.append(action)
+
     @contextmanager
     def commit(self, on_error: Literal["keep", "undo"] = "keep") -> Iterator[None]:
-        """Brings the mirror up to date, and writes what is done inside as one commit.
+        """Reads what others have committed, and writes what is applied inside as one commit.
 
-        If the block ends in an error, what it did before is written too ("keep"), or none of it ("undo"): then the next
-        to ask reads the log anew.
+        If the block ends in an error, what it applied before is written too ("keep"), or none of it ("undo").
         """
         with self.guard:
             if self._open:  # inside of another
@@ -89,7 +100,7 @@ class Logged(Connection):
                     yield
                 except BaseException:
                     if on_error == "undo":
-                        self._begin()
+                        self.reset()
                     raise
                 finally:
                     self._open = False
@@ -97,153 +108,116 @@ class Logged(Connection):
 
     def _write(self) -> None:
         try:
-            for number in list(self._added):
-                self._write_added(self.registry.number(number))
             if self._journal:
-                actions, self._journal = self._journal, []
+                actions = list(self._compacted(self._journal))
+                self._journal, self._first_added = [], {}
                 self.version = self.log.append(actions)
-                self._summarise()
+                self._write_snapshot()
         except BaseException:
-            self._begin()  # what was done here is in no log: the next to ask reads the log anew
+            self.reset()  # what was applied here is in no log
             raise
 
-    def _write_added(self, family: Family) -> None:
-        first = self._added.pop(family.number, None)
-        if first is None:
-            return
-        if family.number not in self.splits:
-            seen = partial(read_seen, seen_file(self.log.path.parent))
-            decided = decide(family, self.functions, seen, is_new=first == 0)
-            if decided is not None:
-                self.splits[family.number] = decided
-                self._journal.append(decided)
-        rows = family.queries.rows()
-        place = int(rows.positions(np.array([first]))[0])
-        places = np.arange(place, len(rows))
-        params = tuple(rows.all_params_at(places))
-        self._journal.append(AddQueries(family.number, rows.names_at(places), params))
+    def _compacted(self, journal: Sequence[Action]) -> Iterator[Action]:
+        """The same with single queries gathered to columns, after the split of their family, decided by its first."""
+        gathered: dict[int, list[AddQuery]] = {}
+        for action in journal:
+            number = family_of(action)
+            if isinstance(action, AddQuery):
+                gathered.setdefault(action.family, []).append(action)
+                continue
+            if number in gathered:
+                yield from self._added(number, gathered.pop(number))
+            match action:
+                case DropQuery():
+                    yield DropQueries(action.family, np.array([action.id], np.int64))
+                case AddQueries():
+                    yield from self._split(action.family)
+                    yield action
+                case _:
+                    yield action
+        for number, added in gathered.items():
+            yield from self._added(number, added)
 
-    def _summarise(self) -> None:
-        """Writes a snapshot once commits have piled up, so that no reader has to go through them all."""
+    def _added(self, number: int, added: Sequence[AddQuery]) -> Iterator[Action]:
+        family = self.definitions.families.get(number)
+        if family is not None:  # it was not removed by the same commit
+            yield from self._split(number)
+            columns = as_columns([a.values for a in added], family.bound.params)
+            yield AddQueries(number, pa.array([a.name for a in added], pa.string()), tuple(columns))
+
+    def _split(self, number: int) -> Iterator[Action]:
+        family = self.definitions.families.get(number)
+        if family is not None and number not in self.definitions.splits:
+            decided = self.decide_split(family)
+            if decided is not None:
+                self.definitions.apply(decided)
+                yield decided
+
+    def decide_split(self, family: Family) -> Split | None:
+        """How a family is to be split for which nothing is decided yet; None if its plan leaves nothing open."""
+        seen = partial(read_seen, seen_file(self.log.path.parent))
+        is_new = self._first_added.get(family.number, 1) == 0
+        return decide(family, self.definitions.functions, seen, is_new=is_new)
+
+    def _write_snapshot(self) -> None:
+        """Writes a snapshot once commits have piled up, so that no reader has to read them all."""
         base = self.log.snapshot_before(self.version)
         if self.version - base < COMMITS:
             return
         since = sum(self.log.size(n) for n in range(base + 1, self.version + 1) if self.log.has(n))
-        if self.version - base >= MOST_COMMITS or since >= self._summary_bytes:
+        if self.version - base >= MOST_COMMITS or since >= self._snapshot_bytes:
             try:
-                self._summary_bytes = self.log.write_snapshot(self.version, list(self._everything()))
-            except StateError as e:  # the commit stands; the next one tries again
+                self._snapshot_bytes = self.log.write_snapshot(self.version, list(self._everything()))
+            except StateError as e:  # the commit is valid without it; the next one tries again
                 logging.getLogger("eddyline").warning("No snapshot of the catalog was written: %s", e)
 
     def _everything(self) -> Iterator[Action]:
-        """What brings an empty catalog to where this one is."""
+        """What brings empty definitions to where these are."""
+        definitions = self.definitions
         for relation in [*self.catalog.streams, *self.catalog.tables]:
             yield Define(relation.sql)
-        for name, table in self.tables.items():
+        for name, table in definitions.tables.items():
             if len(table):
                 yield ChangeTable(name, np.empty(0, np.int64), tuple(table.columns))
-        yield from self._functions.values()
+        yield from definitions.function_actions.values()
         for view in self.catalog.views:
             yield Define(view.sql)
         for family in self.registry:
-            yield NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists)
-            if family.number in self.splits:
-                yield self.splits[family.number]
+            yield new_family(family)
+            if family.number in definitions.splits:
+                yield definitions.splits[family.number]
             rows = family.queries.rows()
             live = rows.live()
             params = tuple(rows.all_params_at(live))
             yield LoadQueries(family.number, family.queries.next_id, rows.ids_at(live), rows.names_at(live), params)
-            for query, error in self.quarantined.get(family.number, {}).items():
+            for query, error in definitions.quarantined.get(family.number, {}).items():
                 yield Quarantine(family.number, (query,), error)
         for sink in self.catalog.sinks:
             yield Define(sink.sql)
-        yield NextFamily(self.registry.next_number)
-        for digest in sorted(self.done):
+        yield NextFamily(definitions.next_family)
+        for digest in sorted(definitions.scripts):
             yield ScriptRun(digest)
 
     # reading
 
     def catch_up(self) -> None:
-        """Takes up what others have committed."""
+        """Applies what others have committed."""
         with self.guard:
             for _ in range(3):
                 try:
                     self._catch_up()
                     return
                 except StateError:
-                    # While it was read, the pipeline may have let go of files that a snapshot stands for by now.
-                    self._begin()
+                    # While it was read, the pipeline may have removed files that a snapshot has replaced by now.
+                    self.reset()
             self._catch_up()
 
     def _catch_up(self) -> None:
         latest = self.log.latest()
         if self.version < latest and not self.log.has(self.version + 1):
-            self._begin()  # this one has slept, and what it has missed stands only in a snapshot by now
-        base = self.log.snapshot_before(latest) if not self.version else 0
-        if base:
-            for action in self.log.read_snapshot(base):
-                self._apply(action)
-            self.version = base
-        while self.version < latest:
-            for action in self.log.read(self.version + 1):
-                self._apply(action)
-            self.version += 1
-
-    def _apply(self, action: Action) -> None:
-        match action:
-            case Define():
-                super().define(declared(parse(action.sql)[0].body, self.catalog))
-            case Undefine():
-                super().undefine(action.kind, action.name)
-            case DefineFunction():
-                self._take_function(action)
-            case NewFamily():
-                binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
-                self.registry.restore(action.number, action.name, binding, options, action.kind, action.sql)
-            case RemoveFamily():
-                self.registry.remove(self.registry.number(action.number))
-                self.splits.pop(action.number, None)
-                self.quarantined.pop(action.number, None)
-            case FixCells() | SplitQueries():
-                self.splits[action.family] = action
-            case NextFamily():
-                self.registry.next_number = action.number
-            case ScriptRun():
-                self.done.add(action.digest)
-            case ChangeTable():
-                table = self.tables[action.table.lower()]
-                gone = np.zeros(len(table), np.bool_)
-                gone[action.gone] = True
-                table.change(gone, action.new)
-            case Quarantine():
-                self.quarantined.setdefault(action.family, {}).update(dict.fromkeys(action.ids, action.error))
-            case AddQueries() | LoadQueries() | DropQueries():
-                self._apply_to_queries(action, self.registry.number(action.family))
-
-    def _take_function(self, action: DefineFunction) -> None:
-        self._functions[action.name.lower()] = action
-        self.functions.bodies = self._bodies = self._bodies.plus(action)
-        self.catalog.add(function_of(action, self._bodies))
-
-    def _apply_to_queries(self, action: AddQueries | LoadQueries | DropQueries, family: Family) -> None:
-        match action:
-            case AddQueries():
-                ids = family.queries.add(action.names, action.params, 0)
-                self.registry.names.take(action.names, family.number, ids)
-            case LoadQueries():
-                columns = {"query": action.names, "id": action.ids, "since": np.zeros(len(action.ids), np.int64)}
-                columns |= {f"p{i}": p for i, p in enumerate(action.params)}
-                family.queries.load(pa.table(columns), action.next_id)
-                self.registry.names.take(action.names, family.number, action.ids)
-            case DropQueries():
-                rows = family.queries.rows()
-                self.registry.names.release(rows.name_of(action.ids))
-                family.queries.drop(action.ids)
-                self._let_out(family, action.ids.tolist())
-                if family.queries.crowded:
-                    family.queries.clear_away()
-
-    def _let_out(self, family: Family, ids: Sequence[int]) -> None:
-        out = self.quarantined.get(family.number, {})
-        for i in ids if out else ():
-            out.pop(int(i), None)
+            self.reset()  # what it has missed is only in a snapshot by now
+        follower = Follower(self.log, self.definitions, self.version)
+        try:
+            follower.define(latest)
+        finally:
+            self.version = follower.version

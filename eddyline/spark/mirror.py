@@ -1,7 +1,7 @@
-"""The mirror: a connection that runs nothing. It checks statements, and writes down what they change as a commit.
+"""The catalog of a pipeline as its users see it: statements are checked, and their actions committed to the log.
 
 It is what `pipe.execute`, `pipe.register`, `pipe.drop` and the command line work on: the same statements, checks and
-errors as in-process. Rows of tables are held here only for tables without a source of their own.
+errors as in-process, and what a pipeline refuses besides.
 """
 
 from __future__ import annotations
@@ -11,60 +11,60 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.delivery.changes import Changes
-from eddyline.engine.failures import starting
-from eddyline.engine.family import Family
-from eddyline.errors import CatalogError, DataError, Error
-from eddyline.operators.user_functions import FunctionKind, body_of
-from eddyline.session import statements
-from eddyline.spark import asking
-from eddyline.spark.commits import (
+from eddyline.engine.actions import (
+    Action,
     ChangeTable,
-    CommitLog,
     Define,
     DefineFunction,
-    DropQueries,
     NewFamily,
     Quarantine,
-    RemoveFamily,
     ScriptRun,
     Undefine,
+    undoing,
 )
+from eddyline.engine.failures import starting
+from eddyline.engine.family import Family
+from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.table_rows import TableRows
+from eddyline.errors import CatalogError, DataError, Error
+from eddyline.operators.user_functions import FunctionKind, body_of
+from eddyline.session.showing import explain, show
+from eddyline.session.statements import run_script
+from eddyline.spark import asking
+from eddyline.spark.commits import CommitLog
 from eddyline.spark.epochs import run_starts
 from eddyline.spark.externals import Rules, literal_secrets, owner_of
-from eddyline.spark.logged import Logged
+from eddyline.spark.logged import LoggedSession
 from eddyline.spark.overlaps import require_apart
+from eddyline.spark.placement import partitioning_of
 from eddyline.spark.places import require_own_path, require_usable_path
 from eddyline.spark.scripts import by_digest
 from eddyline.spark.settings import has_begun, sources_of
-from eddyline.spark.splitting import split_of
-from eddyline.sql.binder import Binding
-from eddyline.sql.bound import Field
-from eddyline.sql.catalog import Catalog, Sink, Stream, Table, View
+from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.parser import parse
-from eddyline.sql.statements import CreateFamily, CreateQuery, QueryText, Statement
-from eddyline.state.delta import Delta, Ints
+from eddyline.sql.statements import CreateFamily, CreateQuery, Statement
 
 LONG = 4096  # characters of a text that is bound before the log is locked
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
-class Mirror(Logged):
+class Mirror(LoggedSession):
     def __init__(self, log: CommitLog, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()  # for what is declared here
         self.warn: Callable[[str], None] = logging.getLogger("eddyline").warning
         self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
         self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame of the pipeline
-        self._prebound: dict[int, tuple[Catalog, int, Binding]] = {}  # by text: bound against a version of a catalog
-        super().__init__(log)
+        self.dropped_from_script: set[str] = set()  # digests of statements that the script no longer has
+        super().__init__(log, self)
 
-    # what users call
+    # statements
 
     def run_script(self, sql: str) -> None:
         """The statements of a pipeline's script that this log has not seen yet.
@@ -72,12 +72,12 @@ class Mirror(Logged):
         A statement is known by its words, whatever the space between them. All new statements are committed, or none.
         Before the first micro-batch, a script that was changed takes the place of what it was.
         """
-        found = by_digest(sql)
+        script = by_digest(sql)
         with self.commit(on_error="undo"):
-            if not self._begun() and self.done - found.keys():
+            if not self._begun() and self.definitions.scripts - script.keys():
                 self._forget_scripts()
-            self.dropped_from_script = self.done - found.keys()
-            self._run_new(found, sql)
+            self.dropped_from_script = self.definitions.scripts - script.keys()
+            self._run_new(script, sql)
 
     @contextmanager
     def rehearsed(self, sql: str) -> Iterator[None]:
@@ -92,16 +92,15 @@ class Mirror(Logged):
 
     def _run_new(self, script: Mapping[str, Statement], sql: str) -> None:
         for digest, statement in script.items():
-            if digest not in self.done:
+            if digest not in self.definitions.scripts:
                 self._run_one(statement, sql)
-                self._journal.append(ScriptRun(digest))
-                self.done.add(digest)
+                self.apply([ScriptRun(digest)])
 
     def _run_one(self, statement: Statement, sql: str) -> None:
         try:
-            statements.run_script(self, [statement], sql)
+            run_script(self, [statement], sql)
         except CatalogError as e:
-            if self.done and re.search(r"There is already|is taken by", e.message):
+            if self.definitions.scripts and re.search(r"There is already|is taken by", e.message):
                 e.hint = "The checkpoint has it from before: drop it there first (eddyline query drop, or pipe.execute"
                 e.hint += " with DROP …), or begin another checkpoint."
             raise
@@ -111,143 +110,99 @@ class Mirror(Logged):
         numbers = range(1, self.log.latest() + 1)
         if all(self.log.has(n) and any(isinstance(a, ScriptRun) for a in self.log.read(n)) for n in numbers):
             self.log.clear()
-            self._begin()
-            self._open = True
+            self.reset()
 
     def execute(self, sql: str) -> Any:
-        """A long text is parsed and bound before the log is locked, so that no other writer waits for it."""
-        if not isinstance(sql, str) or len(sql) < LONG:
-            with self.commit():
-                return super().execute(sql)
-        self.catch_up()
-        script = parse(sql)
-        with self._bound_before(script), self.commit():
-            return statements.run_script(self, script, sql)
+        """SELECT, SHOW and EXPLAIN give a pyarrow.Table, others None: the changes of a pipeline are in its sinks.
+
+        A long text is parsed and bound before the log is locked, so that no other writer waits for it.
+        """
+        if isinstance(sql, str) and len(sql) >= LONG:
+            self.catch_up()
+            script = parse(sql)
+            with self._bound_before(script), self.commit():
+                return run_script(self, script, sql)
+        with self.commit():
+            known = self.session.known(sql) if isinstance(sql, str) else None
+            return run_script(self, parse(sql), sql) if known is None else self.apply(known)
 
     @contextmanager
     def _bound_before(self, script: Sequence[Statement]) -> Iterator[None]:
-        """Binds the queries of a script; `bind` takes what was bound here while the catalog stays what it was."""
-        catalog = self.catalog
-        texts: list[QueryText] = []
+        """Binds the queries of a script; the session uses the bindings while the catalog stays what it was."""
+        session = self.session
+        for statement in script:
+            body = statement.body
+            if isinstance(body, CreateQuery | CreateFamily):
+                params = body.params if isinstance(body, CreateFamily) else None
+                with suppress(Error):  # it is raised when the statement runs: one before it may declare what it reads
+                    session.prebind(body.query, params)
         try:
-            for statement in script:
-                body, version = statement.body, catalog.version
-                if isinstance(body, CreateQuery | CreateFamily):
-                    params = body.params if isinstance(body, CreateFamily) else None
-                    with suppress(Error):  # it is told when the statement runs: one before it may declare what it reads
-                        self._prebound[id(body.query)] = catalog, version, super().bind(body.query, params)
-                        texts.append(body.query)
             yield
         finally:
-            for text in texts:
-                self._prebound.pop(id(text), None)
+            session.prebound.clear()
 
-    def bind(self, text: QueryText, params: Sequence[Field] | None = None) -> Binding:
-        catalog, version, binding = self._prebound.get(id(text), (None, 0, None))
-        if binding is not None and catalog is self.catalog and version == self.catalog.version:
-            return binding
-        return super().bind(text, params)
+    # as a host of statements
 
-    def register(self, family: str, table: Any) -> Changes:
-        with self.commit():
-            return super().register(family, table)
-
-    def drop(self, family: str, names: Sequence[str]) -> None:
-        with self.commit():
-            super().drop(family, names)
-
-    def function(
-        self,
-        name: str,
-        body: Callable[..., Any],
-        takes: Sequence[str],
-        gives: str,
-        kind: FunctionKind = "scalar",
-    ) -> None:
-        from pyspark import cloudpickle
-
-        try:
-            pickled: bytes = cloudpickle.dumps(body_of(body, kind))  # type: ignore[no-untyped-call]
-        except Exception as e:
-            raise DataError(
-                f"The function {name!r} cannot be pickled, and so not be sent to where rows are: {e}.",
-                hint="Let it open or make what it needs when it is called.",
-            ) from None
-        with self.commit():
-            bodies, self.functions.bodies = self.functions.bodies, {}
+    def apply(self, actions: Sequence[Action]) -> None:  # type: ignore[override]
+        for action in actions:
+            self._check(action)
+        for i, action in enumerate(actions):
             try:
-                super().function(name, body, takes, gives, kind)  # checks it
-            finally:
-                self.functions.bodies = bodies
-            action = DefineFunction(name, tuple(takes), gives, pickled, kind)
-            self.approvals.approve(action)
-            self._take_function(action)
-            self._journal.append(action)
+                super().apply(action)
+            except BaseException:
+                for undo in undoing(actions[:i]):
+                    super().apply(undo)
+                raise
 
-    def require_approved(self, unapproved: Literal["refuse", "approve"]) -> None:
-        """Refuses, or approves, functions of the checkpoint that this user has not approved."""
-        with self.guard:
-            self.catch_up()
-            if unapproved == "approve":
-                for action in self.log.every():
-                    if isinstance(action, DefineFunction):
-                        self.approvals.approve(action)
-            for action in self._functions.values():
-                if not self.approvals.has(action):
-                    raise self.approvals.refusal(action)
-
-    def push(self, stream: Any, rows: Any = None) -> Any:
-        raise CatalogError("A pipeline takes no rows by push.", hint=_NO_ROWS)
-
-    def advance(self, to: Any) -> Any:
-        raise CatalogError("The clock of a pipeline follows its sources.", hint="Declare IDLE AFTER on quiet streams.")
-
-    def snapshot(self, name: str) -> pa.Table:
-        self.query(name)
-        raise CatalogError(f"A pipeline keeps no answer of {name!r} to be asked for.", hint="Read its sink.")
-
-    def content(self, table: str) -> Delta:
-        if self.has_source(table):
-            raise CatalogError(
-                f"The rows of table {table!r} are in the pipeline's state: they cannot be selected here.",
-                hint="Read its source, or register a continuous query over it and read that query's sink.",
-            )
-        return super().content(table)
-
-    def has_source(self, table: str) -> bool:
-        """Whether the rows of a table come from a source: declared, or a DataFrame of the pipeline."""
-        if self.catalog.tables[table].external is not None or table.lower() in self.given:
-            return True
-        return table.lower() in sources_of(self.log.path.parent.parent)
+    def insert(self, stream: str, rows: pa.Table) -> None:
+        raise CatalogError("A pipeline takes no rows by INSERT.", hint=_NO_ROWS)
 
     def show(self, what: str) -> pa.Table:
         with self.guard:
-            return asking.show(self, what)
-
-    def stats(self) -> dict[str, Any]:
-        with self.guard:
-            return asking.stats(self)
-
-    def late(self, stream: str) -> pa.Table:
-        return asking.late(self, self.stream(stream))
-
-    def save(self, path: Any) -> None:
-        raise CatalogError("A pipeline is kept in its checkpoint, not by save.", hint="Copy the checkpoint.")
+            return show(self.session, what, asking.PipelineFigures(self))
 
     def explain(self, name: str, analyze: bool = False) -> str:
         if analyze:
             hint = f"`eddyline query explain {name} --checkpoint …` tells what a pipeline knows of it."
             raise CatalogError("EXPLAIN ANALYZE needs figures of the engine, which runs elsewhere.", hint=hint)
         with self.guard:
-            told = super().explain(name)
-            family = self.registry.find(name) or self.query(name)[0]
-            self._write_added(family)  # which may decide it
-            split = split_of(family, self.splits.get(family.number))
-            return f"{told}\nsplit over buckets: {split.kind}"
+            family, lines = explain(self.session, name)
+            split = self.definitions.splits.get(family.number)
+            if split is None and len(family.queries):
+                split = self.decide_split(family)
+            return "\n".join([*lines, f"split over buckets: {partitioning_of(family, split).kind}"])
 
-    # what statements do here
+    def table(self, name: str) -> TableRows:
+        if self.has_source(name):
+            raise CatalogError(
+                f"The rows of table {name!r} are in the pipeline's state: they cannot be selected here.",
+                hint="Read its source, or register a continuous query over it and read that query's sink.",
+            )
+        return self.definitions.tables[name]
 
-    def define(self, thing: Stream | Table | View | Sink) -> None:
+    def view(self, name: str) -> pa.Table:
+        raise CatalogError(f"A pipeline keeps no answer of {name!r} to be asked for.", hint="Read its sink.")
+
+    # what a pipeline refuses
+
+    def _check(self, action: Action) -> None:
+        match action:
+            case Define(relation=relation) if relation is not None:
+                self._check_relation(relation)
+            case Undefine(kind, name):
+                has_source = kind == "stream" or (kind == "table" and self.catalog.tables[name].external is not None)
+                if has_source and self._begun():
+                    raise CatalogError(
+                        f"{name!r} stays: Spark fixes the sources of a checkpoint when it first starts.",
+                        hint="Drop its queries, or begin a new checkpoint without it.",
+                    )
+            case NewFamily(family=family) if family is not None:
+                with starting(family):  # what no bucket could build is refused here
+                    RunningFamily(family, self.definitions.functions, "min", "not kept")
+            case ChangeTable() if self.has_source(action.table):
+                raise CatalogError(f"Table {action.table!r} has a source of its own.", hint=_NO_ROWS)
+
+    def _check_relation(self, thing: Stream | Table | View | Sink) -> None:
         has_source = isinstance(thing, Stream) or (isinstance(thing, Table) and thing.external is not None)
         if has_source and self._begun():
             raise CatalogError(
@@ -265,8 +220,6 @@ class Mirror(Logged):
                 raise CatalogError(
                     f"The sink {thing.name!r} has no function.", hint=f"pipe.foreach_batch({thing.name!r}, function)."
                 )
-        super().define(thing)
-        self._journal.append(Define(thing.sql))
 
     def _check_external(self, thing: Stream | Table | Sink) -> None:
         """Its format, its options and where it reads or writes."""
@@ -289,71 +242,76 @@ class Mirror(Logged):
         runs = run_starts(self._checkpoint()) if self.rules.author == "others" else []
         return runs[-1].base if runs else os.getcwd()
 
-    def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
-        has_source = kind == "stream" or (kind == "table" and self.catalog.tables[name].external is not None)
-        if has_source and self._begun():
-            raise CatalogError(
-                f"{name!r} stays: Spark fixes the sources of a checkpoint when it first starts.",
-                hint="Drop its queries, or begin a new checkpoint without it.",
-            )
-        super().undefine(kind, name)
-        self._journal.append(Undefine(kind, name))
-
     def _begun(self) -> bool:
         return has_begun(self.log.path.parent.parent)
 
-    def start(self, family: Family) -> None:
-        with starting(family):
-            self.running_family(family)  # built and dropped: what no bucket could build is refused here
-        made = NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists)
-        self._journal.append(made)
+    def has_source(self, table: str) -> bool:
+        """Whether the rows of a table come from a source: declared, or a DataFrame of the pipeline."""
+        if self.catalog.tables[table].external is not None or table.lower() in self.given:
+            return True
+        return table.lower() in sources_of(self.log.path.parent.parent)
 
-    def added(self, family: Family, ids: Sequence[int] | Ints) -> Changes:
-        if len(ids):
-            self._added.setdefault(family.number, int(ids[0]))
-        return self._nothing
+    # queries and functions
 
-    def dropping(self, family: Family) -> None:
-        self._write_added(family)
+    def register(self, family: str, table: Any) -> None:
+        with self.commit():
+            self.apply(self.session.register(family, table))
 
-    def dropped(self, family: Family, ids: Sequence[int]) -> None:
-        if family.kind == "implicit" and not len(family.queries):
-            self.remove(family)
-            return
-        self._journal.append(DropQueries(family.number, np.array(ids, np.int64)))
-        self._let_out(family, ids)
-        if family.queries.crowded:
-            family.queries.clear_away()
+    def drop(self, family: str, names: Sequence[str]) -> None:
+        with self.commit():
+            self.apply(self.session.drop(family, names))
 
-    def remove(self, family: Family) -> None:
-        self._write_added(family)
-        self.registry.remove(family)
-        self.templates.forget(family.number)
-        self.splits.pop(family.number, None)
-        self.quarantined.pop(family.number, None)
-        self._journal.append(RemoveFamily(family.number))
+    def query(self, name: str) -> tuple[Family, int]:
+        return self.registry.query(name)
 
-    def change_table(self, table: Table, gone: Any, new: Sequence[pa.Array]) -> Any:
-        if self.has_source(table.name):
-            raise CatalogError(f"Table {table.name!r} has a source of its own.", hint=_NO_ROWS)
-        self.tables[table.name.lower()].change(gone, new)
-        self._journal.append(ChangeTable(table.name, np.nonzero(gone)[0], tuple(new)))
+    def function(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        takes: Sequence[str],
+        gives: str,
+        kind: FunctionKind = "scalar",
+    ) -> None:
+        from pyspark import cloudpickle
+
+        try:
+            pickled: bytes = cloudpickle.dumps(body_of(body, kind))  # type: ignore[no-untyped-call]
+        except Exception as e:
+            raise DataError(
+                f"The function {name!r} cannot be pickled, and so not be sent to where rows are: {e}.",
+                hint="Let it open or make what it needs when it is called.",
+            ) from None
+        with self.commit():
+            action = replace(self.session.function(name, body, takes, gives, kind), body=pickled)
+            self.approvals.approve(action)
+            self.apply([action])
+
+    def require_approved(self, unapproved: Literal["refuse", "approve"]) -> None:
+        """Refuses, or approves, functions of the checkpoint that this user has not approved."""
+        with self.guard:
+            self.catch_up()
+            if unapproved == "approve":
+                for action in self.log.every():
+                    if isinstance(action, DefineFunction):
+                        self.approvals.approve(action)
+            for action in self.definitions.function_actions.values():
+                if not self.approvals.has(action):
+                    raise self.approvals.refusal(action)
 
     def quarantine(self, family: int, ids: Sequence[int], error: str) -> None:
-        """Takes queries out that went wrong, if they are still there."""
+        """Puts queries that failed into quarantine, if they are still there."""
         with self.commit():
-            found = self.registry.get(family)
-            if found is None:
+            known = self.registry.get(family)
+            if known is None:
                 return
-            rows = found.queries.rows()
+            rows = known.queries.rows()
             there = rows.here(np.array(sorted(set(ids)), np.int64))
             there = there[rows.alive[rows.positions(there)]]
             new = [int(i) for i in there if int(i) not in self.quarantined.get(family, {})]
             if new:
-                self.quarantined.setdefault(family, {}).update(dict.fromkeys(new, error))
-                self._journal.append(Quarantine(family, tuple(new), error))
+                self.apply([Quarantine(family, tuple(new), error)])
 
-    def resume(self, name: str) -> int:  # type: ignore[override]  # a pipeline's changes are in its sinks
+    def resume(self, name: str) -> int:
         """Lets a query, or all queries of a family, begin anew after quarantine; returns how many."""
         with self.commit():
             family = self.registry.find(name)
@@ -366,18 +324,26 @@ class Mirror(Logged):
                 raise CatalogError(
                     f"{name!r} is not in quarantine.", hint="`eddyline query quarantined` lists what is."
                 )
-            rows = family.queries.rows()
-            where = rows.positions(np.array(wanted))
-            table = pa.table(
-                [rows.names_at(where), *rows.all_params_at(where)],
-                names=["query", *(p.name for p in family.bound.params)],
-            )
-            self.dropping(family)
-            ids = self.registry.drop(family, table.column("query"))
-            self._journal.append(DropQueries(family.number, ids))
-            self._let_out(family, ids.tolist())
-            self.added(family, self.registry.add_many(family, table, 0))
+            self.apply(self.session.resume(family, np.array(wanted, np.int64)))
             return len(wanted)
+
+    @property
+    def quarantined(self) -> dict[int, dict[int, str]]:
+        """By family and query, the error. Families without any are left out."""
+        return {number: out for number, out in self.definitions.quarantined.items() if out}
+
+    @property
+    def tables(self) -> dict[str, TableRows]:
+        return self.definitions.tables
+
+    # figures
+
+    def stats(self) -> dict[str, Any]:
+        with self.guard:
+            return asking.stats(self)
+
+    def late(self, stream: str) -> pa.Table:
+        return asking.late(self, self.catalog.streams[stream])
 
 
 class _Rehearsed(Exception):

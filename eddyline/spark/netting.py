@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from eddyline.spark.commits import (
+from eddyline.engine.actions import (
     Action,
     AddQueries,
+    AddQuery,
     DropQueries,
+    DropQuery,
     FixCells,
     LoadQueries,
     NewFamily,
@@ -32,7 +34,7 @@ def net(actions: Sequence[Action], families: Container[int]) -> Net:
     """`families` are there before the actions; those of them that are removed are removed first."""
     gone = {a.number for a in actions if isinstance(a, RemoveFamily)}
     first: list[Action] = [RemoveFamily(n) for n in sorted(gone) if n in families]
-    kept = [a for a in actions if _family(a) not in gone]
+    kept = [a for a in actions if family_of(a) not in gone]
     removed: dict[int, set[int]] = {}
     for a in kept:
         if isinstance(a, DropQueries | Quarantine):
@@ -40,11 +42,14 @@ def net(actions: Sequence[Action], families: Container[int]) -> Net:
     return Net([*first, *kept], removed)
 
 
-def _family(action: Action) -> int | None:
+def family_of(action: Action) -> int | None:
+    """The number of the family that an action is about; None if it is about none."""
     match action:
         case NewFamily() | RemoveFamily():
             return action.number
-        case AddQueries() | LoadQueries() | DropQueries() | Quarantine() | FixCells() | SplitQueries():
+        case AddQuery() | AddQueries() | LoadQueries() | DropQuery() | DropQueries():
+            return action.family
+        case Quarantine() | FixCells() | SplitQueries():
             return action.family
         case _:
             return None

@@ -26,14 +26,15 @@ from eddyline.delivery.changes import as_table
 from eddyline.delivery.durable import Durability, fsync_all, make_folder
 from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
 from eddyline.delivery.names import folder_name
+from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
+from eddyline.engine.parts import Part
 from eddyline.errors import StateError
 from eddyline.spark.checking import Checked
 from eddyline.spark.json_rows import json_rows
 from eddyline.spark.places import place_of
-from eddyline.spark.replica import Replica
 from eddyline.spark.settings import Settings
-from eddyline.sql.catalog import Sink, Stream
+from eddyline.sql.catalog import Catalog, Sink, Stream
 from eddyline.state.delta import Delta, Ints, query_of
 from eddyline.state.query_table import QueryRows
 
@@ -59,9 +60,9 @@ class Staged:
 class Stager:
     """Stages the changes that one writer has in one batch."""
 
-    def __init__(self, replica: Replica, settings: Settings, batch: int, writer: int, amended: int = 0) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, batch: int, writer: int, amended: int = 0) -> None:
         """`amended`: how often the micro-batch was amended; its rows then have positions that no attempt before had."""
-        self.catalog = replica.catalog
+        self.catalog = catalog
         self.settings = settings
         self.batch = batch
         self.writer = writer
@@ -85,6 +86,11 @@ class Stager:
             if rows.num_rows:
                 folder = "" if len(sink.targets) == 1 else folder_name(name)
                 self._write(sink, place_of(sink, self.settings), folder, rows)
+
+    def stage_part(self, part: Part) -> None:
+        """Writes what a step gave; a family that failed gave nothing."""
+        if not isinstance(part.found, FamilyFailure):
+            self.stage(part.family, part.queries, part.delta)
 
     def set_apart(self, found: Checked, numbers: Ints) -> None:
         """Writes the bad rows of a stream or table to its dead-letter table, with the reason and the place."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,22 +21,23 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.engine.clocks import StreamClock
-from eddyline.engine.pooling import pooled
-from eddyline.engine.running_family import RunningFamily, arrived
+from eddyline.engine.definitions import Definitions, from_the_start
+from eddyline.engine.running_family import arrived
 from eddyline.errors import DataError
-from eddyline.operators.pool import Pool
 from eddyline.spark import blocks
 from eddyline.spark.bad_files import unreadable
+from eddyline.spark.bucket import worker_engine
 from eddyline.spark.checking import Checked, checked, first_problem
-from eddyline.spark.commits import DropQueries, NewFamily, Quarantine, RemoveFamily, SplitQueries
 from eddyline.spark.file_rows import FileReader, Unread, local
-from eddyline.spark.guard import Bad, started, watched
+from eddyline.spark.following import Follower
+from eddyline.spark.guard import FailedQueries, WorkerGuard
 from eddyline.spark.listing import fields_of, operations_of, root_of
 from eddyline.spark.outputs import Stager
-from eddyline.spark.replica import Replica
+from eddyline.spark.placement import Placement
 from eddyline.spark.routes import Routes
 from eddyline.spark.seen import Spans, joined, spans
 from eddyline.spark.settings import Moment, Settings
+from eddyline.spark.trust import Bodies
 from eddyline.sql.catalog import Stream, Table
 from eddyline.sql.columns import in_type
 from eddyline.state.delta import MIN, Ints, micros
@@ -76,47 +76,48 @@ class Partition:
 
 
 class Packer:
+    """An engine for the families that keep no state, and the routes of all others."""
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.replica = Replica(
-            settings.log(),
-            settings.clock_policy,
-            lambda _, p: p.kind in ("stateless", "by range"),
-            approvals=settings.approvals(),
-        )
-        self.running: dict[int, RunningFamily] = {}
-        self.broken: dict[int, str] = {}  # families that cannot start, and why
-        self.pools: dict[str, Pool] = {}
-        self.routes = Routes(self.replica, settings.buckets)
+        self.placement = Placement("packer", settings.buckets, settings.clock_policy)
+        self.definitions = Definitions(self.placement, Bodies(settings.approvals()))
+        self.catalog = self.definitions.catalog
+        self.guard = WorkerGuard(settings.on_error)
+        self.engine = worker_engine(self.definitions, self.guard, self.placement)
+        self.engine.since = from_the_start
+        self.follower = Follower(settings.log(), self.definitions)
+        self.routes = Routes(self.follower, self.placement)
 
     def open(self, moment: Moment, relation: str, number: int) -> Partition:
-        self._move_to(moment)
+        self.follower.move_to(moment.version, self.engine.apply, amended=moment.amended > 0)
+        self.guard.take()  # every partition reports families that cannot start
+        self.routes.refresh()
         writer = self.settings.buckets + number
-        stager = Stager(self.replica, self.settings, moment.batch, writer, moment.amended)
-        return Partition(moment, relation, number, stager, failures=[b.report() for b in self._unstarted()])
+        stager = Stager(self.catalog, self.settings, moment.batch, writer, moment.amended)
+        return Partition(moment, relation, number, stager, failures=[f.report() for f in self._unstarted()])
 
-    def _unstarted(self) -> list[Bad]:
+    def _unstarted(self) -> list[FailedQueries]:
         """The queries of families that cannot start; every partition tells of them until they are in quarantine."""
-        found = []
-        for number, error in self.broken.items():
-            rows = self.replica.families[number].queries.rows()
+        unstarted = []
+        for number, failure in self.engine.failed.items():
+            rows = self.definitions.families[number].queries.rows()
             ids = rows.ids_at(rows.live())
             if len(ids):
-                found.append(Bad(number, ids, error))
-        return found
+                unstarted.append(FailedQueries(number, ids, failure.error))
+        return unstarted
 
     def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Packs a piece of a source partition."""
         begun = time.perf_counter()
-        is_stream = self.replica.catalog.streams.get(partition.relation) is not None
+        is_stream = self.catalog.streams.get(partition.relation) is not None
         sent = self._stream(partition, rows) if is_stream else self._table(partition, rows)
         partition.seconds += time.perf_counter() - begun
         return sent
 
     def pack_files(self, partition: Partition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
         """Packs files that Spark has listed, piece by piece. Those that cannot be read are told in the report."""
-        catalog = self.replica.catalog
-        relation = catalog.streams.get(partition.relation) or catalog.tables[partition.relation]
+        relation = self.catalog.streams.get(partition.relation) or self.catalog.tables[partition.relation]
         reader = FileReader(fields_of(relation), root_of(relation, self.settings.base), operations_of(relation))
         partition.files += [local(a) for a in addresses]
         for piece in reader.pieces(partition.files):
@@ -127,7 +128,7 @@ class Packer:
             raise unreadable(relation, reader.unread[0])
 
     def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
-        stream = self.replica.catalog.streams[partition.relation]
+        stream = self.catalog.streams[partition.relation]
         key = stream.name.lower()
         columns, numbers = self._good_rows(stream, rows, partition)
         columns, ts, numbers = self._without_late(stream, columns, numbers, partition)
@@ -135,27 +136,19 @@ class Packer:
             self._set_behind_apart(stream, columns, ts, numbers, partition)
         partition.spans = joined(partition.spans, spans(stream.fields, columns))
         delta = arrived(columns, ts, partition.count)
-        readers = [r for r in self.running.values() if key in r.streams]
-        # what fails must be blamed on one family, so families that can fail are asked one by one
-        safe = [r for r in readers if r.chain is not None and r.chain.cannot_fail]
-        together = pooled(self.pools, key, delta, safe, lambda _: MIN)
-        for running in readers:
-            number = running.family.number
-            mine = None if together is None else together.of(number)
-            if mine is None or mine.finds_something():
-                queries = running.family.queries.rows()
-                run = partial(running.changes_of, MIN, queries, {key: delta}, mine)
-                found, bad, _ = watched(running, self.settings.on_error, run)
-                partition.failures += [b.report() for b in bad]
-                partition.matches[number] = partition.matches.get(number, 0) + len(found)
-                partition.stager.stage(running.family, queries, found)
+        for part in self.engine.arrive(key, delta):
+            number = part.family.number
+            partition.matches[number] = partition.matches.get(number, 0) + part.count()
+            partition.stager.stage_part(part)
+        failed, _ = self.guard.take()
+        partition.failures += [f.report() for f in failed]
         sent = list(self.routes.route(stream, delta, partition.number))
         partition.count += len(delta)
         return sent
 
     def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Changes of a table: every bucket gets them all."""
-        table = self.replica.catalog.tables[partition.relation]
+        table = self.catalog.tables[partition.relation]
         columns, numbers = self._good_rows(table, rows, partition)
         packed = pa.table(columns, names=["op", *(f"c{i}" for i in range(len(table.fields)))])
         header = {"kind": "table", "table": table.name.lower()}
@@ -164,39 +157,13 @@ class Packer:
 
     def close(self, partition: Partition) -> list[Sent]:
         """The notes of a partition, when all of it has been packed; the last one is its report."""
-        partition.functions += [asdict(w) for w in self.replica.functions.take_noted()]
+        partition.functions += [asdict(w) for w in self.definitions.functions.take_noted()]
         header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
         header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
         header |= {"amended": partition.moment.amended} if partition.moment.amended else {}
         note = blocks.encode(header)
         report = blocks.encode({"kind": "report", "report": partition.report()})
         return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
-
-    def _move_to(self, moment: Moment) -> None:
-        moved = self.replica.move_to(
-            moment.version, lambda _, ids: np.zeros(len(ids), np.int64), amended=moment.amended > 0
-        )
-        for action in moved:
-            match action:
-                case NewFamily() if self.replica.partitioning[action.number].kind == "stateless":
-                    family = self.replica.families[action.number]
-                    functions, policy = self.replica.functions, self.settings.clock_policy
-                    running = started(family, functions, policy)
-                    if isinstance(running, str):
-                        self.broken[action.number] = running
-                    else:
-                        self.running[action.number] = running
-                case RemoveFamily():
-                    self.running.pop(action.number, None)
-                    self.broken.pop(action.number, None)
-                case SplitQueries():
-                    self.running.pop(action.family, None)
-                    self.broken.pop(action.family, None)
-                case DropQueries() | Quarantine() if action.family in self.running:
-                    queries = self.replica.families[action.family].queries
-                    if queries.crowded:
-                        queries.clear_away()
-        self.routes.refresh()
 
     def _good_rows(self, relation: Stream | Table, rows: pa.Table, partition: Partition) -> tuple[list[pa.Array], Ints]:
         """The declared columns and the numbers of the rows that can be processed.
@@ -236,7 +203,8 @@ class Packer:
     ) -> None:
         """Under clock = 'max', tuples that some query no longer sees, for another stream has moved its clock on."""
         key = stream.name.lower()
-        read = [dict(s.routings) for number, s in self.replica.partitioning.items() if self.replica.live[number]]
+        live = [f for f in self.definitions.families.values() if self.definitions.live[f.number]]
+        read = [dict(self.placement.of(f, self.definitions.splits).routings) for f in live]
         leading = {name for streams in read if key in streams for name in streams}
         behind = ts < max((self._watermark(name, partition) for name in leading), default=MIN)
         if behind.any():
@@ -245,7 +213,7 @@ class Packer:
     def _watermark(self, stream: str, partition: Partition) -> int:
         """As it was before the micro-batch."""
         before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
-        return StreamClock(self.replica.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
+        return StreamClock(self.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
 
 
 def _set_apart(

@@ -19,9 +19,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.engine.parts import Part
 from eddyline.errors import Error, StateError
 from eddyline.spark import blocks
-from eddyline.spark.bucket import Part, Placed
+from eddyline.spark.bucket import Placed
 from eddyline.spark.calling import secret
 from eddyline.spark.keeping import Keeper, decode_head
 from eddyline.spark.outputs import Stager
@@ -81,7 +82,7 @@ class Resident:
     def _packer(self, settings: Settings, moment: Moment) -> Packer:
         """The packer of a pipeline, which is kept again when all has gone well."""
         packer = self._packers.pop(settings.checkpoint, None)
-        if packer is None or packer.settings != settings or not packer.replica.can_move_to(moment.version):
+        if packer is None or packer.settings != settings or not packer.follower.can_move_to(moment.version):
             packer = Packer(settings)
         return packer
 
@@ -114,24 +115,24 @@ class Resident:
     def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
         """Stages what a step gave; tells the driver of it, and of what was packed."""
         bucket = keeper.bucket
-        stager = Stager(bucket.replica, keeper.settings, batch, bucket.number, bucket.amended)
+        engine, definitions = bucket.engine, bucket.definitions
+        stager = Stager(definitions.catalog, keeper.settings, batch, bucket.number, bucket.amended)
         matches: dict[int, int] = {}
         for p in parts:
-            family = p.running.family
-            stager.stage(family, p.queries, p.delta)
-            matches[family.number] = matches.get(family.number, 0) + len(p.delta)
+            stager.stage_part(p)
+            matches[p.family.number] = matches.get(p.family.number, 0) + p.count()
         return {
             "bucket": bucket.number,
-            "version": bucket.replica.version,
-            "clocks": {s: {"high": c.high, "floor": c.floor} for s, c in bucket.clocks.items()},
+            "version": bucket.follower.version,
+            "clocks": {s: {"high": c.high, "floor": c.floor} for s, c in engine.clocks.streams.items()},
             "matches": matches,
-            "failures": [b.report() for b in bucket.bad],
-            "functions": [asdict(w) for w in bucket.replica.functions.take_noted()],
+            "failures": [f.report() for f in bucket.failed_queries],
+            "functions": [asdict(w) for w in definitions.functions.take_noted()],
             "snapshot_version": (keeper.head.meta or {"version": 0})["version"],
             "staged": stager.report(),
             "packed": packed,
-            "state_rows": {n: r.state_rows() for n, r in bucket.running.items()},
-            "table_rows": {name: len(rows) for name, rows in bucket.tables.items()},
+            "state_rows": {n: r.state_rows() for n, r in engine.running.items()},
+            "table_rows": {name: len(rows) for name, rows in definitions.tables.items()},
             "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
         }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.engine.actions import FixCells
 from eddyline.engine.family import Family
 from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
@@ -19,23 +20,13 @@ from eddyline.plan.expressions import params_of
 from eddyline.plan.partitioning import Partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, OnePlace, Reach, Routing
 from eddyline.spark import blocks
-from eddyline.spark.replica import Replica
+from eddyline.spark.following import Follower
+from eddyline.spark.placement import Placement, place_of_family
 from eddyline.sql.bound import Expr
 from eddyline.sql.catalog import Stream
 from eddyline.state.delta import Delta, Ints
 
 CELL = 4  # the width of a cell, in widths of the widest band among the family's first queries
-
-
-def place_of_family(family: Family, buckets: int) -> int:
-    """The bucket of a family that cannot be split."""
-    return family.number % buckets
-
-
-def lives_in(family: Family, split: Partitioning, bucket: int, buckets: int) -> bool:
-    if split.kind == "one place":
-        return place_of_family(family, buckets) == bucket
-    return split.kind != "stateless"
 
 
 def route_name(family: Family, split: Partitioning, stream: str, buckets: int) -> str:
@@ -62,21 +53,23 @@ class Route:
 
 
 class Routes:
-    def __init__(self, replica: Replica, buckets: int) -> None:
-        self.replica = replica
-        self.buckets = buckets
+    def __init__(self, follower: Follower, placement: Placement) -> None:
+        self._follower = follower
+        self._definitions = follower.definitions
+        self._placement = placement
+        self.buckets = placement.buckets
         self._of: dict[str, dict[str, Route]] = {}  # by stream and name
         self._version = -1
 
     def refresh(self) -> None:
-        """Takes up the families of the replica's version."""
-        if self._version == self.replica.version:
+        """Makes the routes of the families at the current version of the catalog."""
+        if self._version == self._follower.version:
             return
-        self._version = self.replica.version
+        self._version = self._follower.version
         self._of = {}
-        for number, split in self.replica.partitioning.items():
-            if split.keeps_state and self.replica.live[number]:
-                family = self.replica.families[number]
+        for number, family in self._definitions.families.items():
+            split = self._placement.of(family, self._definitions.splits)
+            if split.keeps_state and self._definitions.live[number]:
                 for stream, routing in split.routings:
                     name = route_name(family, split, stream, self.buckets)
                     self._of.setdefault(stream, {}).setdefault(name, Route(routing, family))
@@ -109,14 +102,19 @@ class Routes:
                 keys = [_values(k, rows) for k in r.routing.key]
                 yield from _by_bucket(table, np.arange(n), bucket_of(keys, self.buckets), self.buckets)
             case Home():
-                cells = cell(_values(r.routing.value, rows), self.replica.width[r.family.number])
+                cells = cell(_values(r.routing.value, rows), self._width(r.family))
                 yield from _by_bucket(table, np.arange(n), bucket_of_cell(cells, self.buckets), self.buckets)
             case Reach():
-                ends = bounds(r.family, r.routing, self.replica.functions)
+                ends = bounds(r.family, r.routing, self._definitions.functions)
                 if ends is not None:
-                    width = self.replica.width[r.family.number]
-                    row, bucket = reach(_values(r.routing.value, rows), *ends, width, self.buckets)
+                    values = _values(r.routing.value, rows)
+                    row, bucket = reach(values, *ends, self._width(r.family), self.buckets)
                     yield from _by_bucket(table, row, bucket, self.buckets)
+
+    def _width(self, family: Family) -> float:
+        split = self._definitions.splits[family.number]
+        assert isinstance(split, FixCells)
+        return split.width
 
 
 def cell_width(family: Family, split: Partitioning, functions: Functions) -> float:

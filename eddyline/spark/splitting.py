@@ -12,24 +12,17 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow.compute as pc
 
+from eddyline.engine.actions import FixCells, Split, SplitQueries
 from eddyline.engine.family import Family
 from eddyline.operators.evaluate import Functions
-from eddyline.plan.partitioning import Partitioning, by_queries, joins_over_ranges, partitioning
+from eddyline.plan.partitioning import Partitioning, joins_over_ranges, partitioning
 from eddyline.plan.routings import Home, Reach
-from eddyline.spark.commits import FixCells, SplitQueries
 from eddyline.spark.routes import band_ends, cell_width
 from eddyline.spark.seen import Seen
 from eddyline.sql.bound import Column
 
 MANY = 64  # queries that make it worth while to send all rows to all buckets
 ENDLESS = 0.1  # the share of queries without end that makes bands wide
-
-Split = FixCells | SplitQueries
-
-
-def split_of(family: Family, decided: Split | None) -> Partitioning:
-    """How a family is split for which this was committed."""
-    return by_queries(family.plan) if isinstance(decided, SplitQueries) else partitioning(family.plan, family.emit)
 
 
 def decide(family: Family, functions: Functions, seen: Callable[[], Seen | None], *, is_new: bool) -> Split | None:

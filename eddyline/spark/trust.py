@@ -24,7 +24,7 @@ from eddyline.delivery.durable import fsync_folder
 from eddyline.errors import StateError
 
 if TYPE_CHECKING:
-    from eddyline.spark.commits import DefineFunction
+    from eddyline.engine.actions import DefineFunction
 
 KEY_FILE = "EDDYLINE_KEY_FILE"  # in the environment: where the user's key is, if not with their settings
 
@@ -136,6 +136,9 @@ class Bodies(Mapping[str, Callable[..., Any]]):
         found = Bodies(self._approvals, {**self._functions, name: function})
         found._loaded = {n: body for n, body in self._loaded.items() if n != name}
         return found
+
+    def mapping(self) -> Mapping[str, Callable[..., Any]]:
+        return self
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name not in self._loaded:

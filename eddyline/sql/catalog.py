@@ -5,7 +5,7 @@ Families and queries have a home of their own (`families/`), because there may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -66,7 +66,6 @@ class Function:
     name: str
     takes: tuple[pa.DataType, ...]
     gives: pa.DataType
-    body: Callable[..., Any]
     kind: str = "scalar"  # or arrow, pandas: what it is called with (`operators/user_functions.py`)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; one instant before it can be named
 MAX = int(np.iinfo(np.int64).max)  # no end
+YEAR_1, YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # what calendars can tell lies between
 NO_ARRIVAL = -1  # `last` of a change that no stream tuple of this push made
 
 
@@ -116,3 +118,14 @@ def query_of(delta: Delta) -> Ints:
     """The queries of attached changes."""
     assert delta.query is not None, "these changes are common to the family"
     return delta.query
+
+
+def times(micros: Ints) -> pa.Array:
+    """Event times; no beginning and no end are NULL, and so is what no calendar can tell."""
+    return pa.array(micros, mask=(micros < YEAR_1) | (micros >= YEAR_10000)).cast(pa.timestamp("us"))
+
+
+def event_time(micros: int) -> datetime | None:
+    """One event time, as `times`."""
+    found: datetime | None = times(np.array([micros], np.int64))[0].as_py()
+    return found

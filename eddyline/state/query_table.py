@@ -213,8 +213,8 @@ class QueryTable:
         """Whether most rows are of dropped queries, and worth clearing away."""
         return worth_clearing(self._size + len(self._waiting), self.live)
 
-    def clear_away(self) -> None:
-        """Drops the rows of dropped queries; nobody may refer to them any more."""
+    def compact(self) -> None:
+        """Removes the rows of dropped queries; nobody may refer to them any more."""
         rows = self.rows()
         kept = rows.live()
         ids, since = rows.ids_at(kept), rows.since_at(kept)
@@ -274,7 +274,7 @@ class QueryTable:
         waiting = self._waiting
         n = len(waiting)
         ids = np.arange(self.next_id - n, self.next_id)
-        columns = [_column([w[1][i] for w in waiting], f.type) for i, f in enumerate(self.params)]
+        columns = as_columns([w[1] for w in waiting], self.params)
         names = pa.array([w[0] for w in waiting], pa.string())
         self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
         self._waiting = []
@@ -297,6 +297,11 @@ class QueryTable:
 
 def _chosen(chunks: Chunks, positions: Ints) -> pa.Array | ListRows:
     return lists_at(chunks, positions) if pa.types.is_list(chunks[0].type) else gathered(chunks, positions)
+
+
+def as_columns(rows: Sequence[Sequence[Any]], params: Sequence[Field]) -> list[pa.Array]:
+    """The constants of some queries, by parameter; each value has its parameter's type."""
+    return [_column([row[i] for row in rows], p.type) for i, p in enumerate(params)]
 
 
 def _column(values: list[Any], type_: pa.DataType) -> pa.Array:

@@ -14,8 +14,8 @@ PLACES = {
     "planning": "eddyline.engine.family.plan",
     "building operators": "eddyline.engine.running_family.lower_family",
     "reading tables": "eddyline.engine.running_family.RunningFamily.run",
-    "looking at the clock": "eddyline.local.connection.Connection.clock_of",
-    "taking the name": "eddyline.session.query_names.Names.take_one",
+    "looking at the clock": "eddyline.engine.clocks.Clocks.of",
+    "taking the name": "eddyline.session.query_names.QueryNames.take_one",
 }
 STATEMENTS = {
     "query": "CREATE CONTINUOUS QUERY new AS SELECT qty, size FROM trades t, companies c WHERE t.symbol = c.symbol",
@@ -74,5 +74,5 @@ def test_a_name_of_a_query_that_cannot_be_created_is_free_and_so_is_its_template
                 db.snapshot(name)
     db.execute(text.format("one", 1))
     db.execute(text.format("two", 2))
-    assert db.query("one")[0] is db.query("two")[0]
+    assert db.registry.query("one")[0] is db.registry.query("two")[0]
     db.execute("DROP CONTINUOUS QUERY one; DROP CONTINUOUS QUERY two")

@@ -137,7 +137,7 @@ def test_who_fails_does_not_depend_on_what_functions_cost(monkeypatch: pytest.Mo
     db.function("g", lambda a, p: called.append("g") or a > p, ["INT", "INT"], "BOOLEAN")
     db.execute("CREATE QUERY FAMILY q (p INT) AS SELECT a FROM r WHERE f(a, :p) AND g(a, :p)")
     db.register("q", [{"query": "q0", "p": 0}])
-    (running,) = db.running.values()
+    (running,) = db.engine.running.values()
     (attach,) = [o for o in running.root.walk() if isinstance(o, Attach)]
     monkeypatch.setattr(attach.matcher.index, "check_order", lambda: [1, 0])
     for failures, order in ((None, ["g", "f"]), ([], ["f", "g"])):

@@ -38,8 +38,8 @@ def standing(*without: str) -> Connection:
 
 def breaks(db: Connection, query: str, raised: BaseException, after: int = 0) -> None:
     """The family's operators raise in the step after so many others, when half of their work is done."""
-    family, _ = db.query(query)
-    running = db.running[family.number]
+    family, _ = db.registry.query(query)
+    running = db.engine.running[family.number]
     root, left = running.root, [after]
 
     class Broken(Operator):
@@ -86,7 +86,7 @@ def test_whatever_one_family_raises_the_others_answer_as_without_it(bad: str, ra
         assert told(changes, others) == told(expected, others), f"step {i}"
     for q in others:
         assert db.snapshot(q).to_pylist() == alone.snapshot(q).to_pylist()
-    assert [f.family for f in changes.failures()] == [db.query(bad)[0].name]
+    assert [f.family for f in changes.failures()] == [db.registry.query(bad)[0].name]
     assert db.late("s").to_pylist() == alone.late("s").to_pylist()
 
 
@@ -238,15 +238,15 @@ def test_of_families_that_are_matched_together_only_the_one_that_fails_is_set_ap
     for i in range(6):
         db.execute(f"CREATE CONTINUOUS QUERY q{i} AS SELECT a, {', '.join(['b'] * (i + 1))} FROM s WHERE a + {i} > 0")
     db.push("s", [row(1)])
-    assert db.pools
-    bad = db.running[db.query("q3")[0].number].chain.attach.matcher.condition  # type: ignore[union-attr]
+    assert db.engine.pools
+    bad = db.engine.running[db.registry.query("q3")[0].number].chain.attach.matcher.condition  # type: ignore[union-attr]
     monkeypatch.setattr(bad, "terms", _no_room)
     for q in ("extra", "q3b"):  # new queries are indexed with the next rows
         db.execute(f"CREATE CONTINUOUS QUERY {q} AS SELECT a, b, b, b, b FROM s WHERE a + 3 > 0")
     changes = db.push("s", [row(2)])
     for i in (0, 1, 2, 4, 5):
         assert changes.rows(f"q{i}").num_rows == 1
-    assert [f.family for f in db.push("s", [row(3)]).failures()] == [db.query("q3")[0].name]
+    assert [f.family for f in db.push("s", [row(3)]).failures()] == [db.registry.query("q3")[0].name]
 
 
 def test_families_are_matched_one_by_one_if_they_cannot_be_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_families_are_matched_one_by_one_if_they_cannot_be_together(monkeypatch:
             alone.execute(f"CREATE CONTINUOUS QUERY q{i} AS {text}")
     rows = random_rows(Random(1), [float(i) for i in range(30)])
     changes, expected = db.push("s", rows), alone.push("s", rows)
-    assert db.pools
+    assert db.engine.pools
     db.execute("CREATE CONTINUOUS QUERY later AS SELECT a, b, b, b, b, b FROM s WHERE a + 1 > 3")
     db.push("s", [row(40)])
     monkeypatch.setattr("eddyline.operators.pool.PoolMatching._in_portions", _no_room)

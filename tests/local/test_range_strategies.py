@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from eddyline.engine.actions import ChangeTable
 from eddyline.index.range_search import STRATEGIES
 
 TRIALS = 60 if os.environ.get("EDDYLINE_NIGHTLY") == "1" else 4
@@ -127,8 +128,9 @@ def test_strategies_tell_the_same(shape: str) -> None:
                         answers[name] = ()
                     case "table":
                         columns = [*fields.values(), pa.array(range(stored, stored + 8), pa.int32())]
-                        which = np.array([i == kept_out for i in db.tables["t"].to_arrow()["id"].to_pylist()], np.bool_)
-                        answers[name] = told(db.change_table(db.catalog.tables["t"], which, columns))
+                        ids = db.definitions.tables["t"].to_arrow()["id"].to_numpy()
+                        change = ChangeTable("t", np.nonzero(ids == kept_out)[0], tuple(columns))
+                        answers[name] = told(db.apply([change]))
                     case "both":
                         answers[name] = told(db.push(arriving))
                     case _:

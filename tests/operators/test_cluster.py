@@ -35,7 +35,7 @@ def push(db: eddyline.Connection, second: int, *values: int) -> Any:
 
 def classes(db: eddyline.Connection) -> list[int]:
     """How many classes each cluster of the connection has."""
-    clusters = [o for r in db.running.values() for o in r.root.walk() if isinstance(o, Cluster)]
+    clusters = [o for r in db.engine.running.values() for o in r.root.walk() if isinstance(o, Cluster)]
     return [len(c.classes) if c.classes is not None else 0 for c in clusters]
 
 
@@ -95,6 +95,6 @@ def test_a_class_goes_with_its_last_member() -> None:
     db.register("busy", thresholds(3, w=20, start=3))
     push(db, 1, 7, 8, 9)
     db.drop("busy", ["q0", "q1", "q2"])
-    db.running[next(iter(db.running))].let_go()
+    db.engine.running[next(iter(db.engine.running))].compact()
     assert classes(db) == [1]
     assert push(db, 2, 7).queries() == ["q3", "q4"]

@@ -121,7 +121,7 @@ def test_pairs_and_counts_are_those_of_plain_evaluation(monkeypatch: pytest.Monk
         add(rnd, table, rnd.choice([0, 1, 4, 40]), start + rnd.choice([0, 0, 3]))  # some see only later rows
         drop(rnd, table, rnd.choice([0.0, 0.3, 0.9]))
         if rnd.random() < 0.2:
-            table.clear_away()
+            table.compact()
         delta = changes(rnd, rnd.choice([0, 1, 30]), start)
         if rnd.random() < 0.3 and len(delta):
             delta = delta.take(
@@ -155,7 +155,7 @@ def test_what_was_prepared_shows_the_queries_of_that_moment(
         kept.append((matching, plainly(condition, matching.step, matching.delta)))
         drop(rnd, table, rnd.choice([0.0, 0.5, 1.0]))
         if turn % 3 == 2:
-            table.clear_away()
+            table.compact()
     for turn, (matching, wanted) in enumerate(kept):
         assert matching.count() == len(wanted), f"seed {seed}, turn {turn}"
         assert found_by(matching) == wanted, f"seed {seed}, turn {turn}"

@@ -50,7 +50,9 @@ class World:
         return [len(run) for run in self.index().runs.known]
 
     def index(self) -> QueryIndex:
-        (found,) = [o.matcher.index for r in self.db.running.values() for o in r.root.walk() if isinstance(o, Attach)]
+        (found,) = [
+            o.matcher.index for r in self.db.engine.running.values() for o in r.root.walk() if isinstance(o, Attach)
+        ]
         return found
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import eddyline
+from eddyline.engine.actions import ChangeTable
 from eddyline.reference import Change, Reference, canonical, fold_by_signs, normalise, unmatched
 from eddyline.sql.binder import bind_family, bind_standing
 from eddyline.sql.parser import parse
@@ -184,12 +185,12 @@ class Player:
 
     def change_table(self, table: str, inserts: list[tuple[Any, ...]], deletes: list[tuple[Any, ...]]) -> None:
         declared = self.db.catalog.tables[table]
-        rows = self.db.tables[table].to_arrow().to_pylist()
+        rows = self.db.definitions.tables[table].to_arrow().to_pylist()
         gone = [False] * len(rows)
         for d in deletes:
             gone[next(i for i, r in enumerate(rows) if not gone[i] and tuple(r.values()) == d)] = True
         columns = [pa.array([r[i] for r in inserts], f.type) for i, f in enumerate(declared.fields)]
-        self.take(self.db.change_table(declared, np.array(gone, np.bool_), columns))
+        self.take(self.db.apply([ChangeTable(declared.name, np.nonzero(gone)[0], tuple(columns))]))
 
     def save_and_restore(self) -> None:
         with TemporaryDirectory() as folder:

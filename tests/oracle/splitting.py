@@ -135,11 +135,11 @@ class SplitFamily(RunningFamily):
                 return row, bucket
         raise AssertionError(f"{stream} is not split")
 
-    def let_go(self) -> None:
+    def compact(self) -> None:
         for part in (p for parts in self.parts.values() for p in parts):
             part._forgotten = list(self._forgotten)
-            part.let_go()
-        super().let_go()
+            part.compact()
+        super().compact()
 
 
 def changes(delta: Delta) -> list[Change]:

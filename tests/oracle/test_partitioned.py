@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eddyline.local import connection
+from eddyline.engine import engine
 from tests.oracle import queries
 from tests.oracle.bands import band_queries
 from tests.oracle.deep import deep_query
@@ -79,7 +79,7 @@ def play(kind: str, seed: int, trial: Trial) -> None:
                 player.push(e[1])
             else:
                 player.play(e)
-        for family in player.db.running.values():
+        for family in player.db.engine.running.values():
             assert isinstance(family, SplitFamily)
             family.check_logs()
     except BaseException as error:
@@ -91,7 +91,7 @@ def play(kind: str, seed: int, trial: Trial) -> None:
 def trial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
     fresh = Trial()
     monkeypatch.setattr(SplitFamily, "trial", fresh)
-    monkeypatch.setattr(connection, "RunningFamily", SplitFamily)
+    monkeypatch.setattr(engine, "RunningFamily", SplitFamily)
     yield fresh
 
 

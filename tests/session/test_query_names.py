@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.session.query_names import FREE, RECENT, Names
+from eddyline.session.query_names import FREE, RECENT, QueryNames
 
 Owner = tuple[int, int]
 
 
-def check(names: Names, plain: dict[str, Owner], pool: list[str], note: str = "") -> None:
+def check(names: QueryNames, plain: dict[str, Owner], pool: list[str], note: str = "") -> None:
     assert len(names) == len(plain), note
     assert [names.owner(n) for n in pool] == [plain.get(n) for n in pool], note
     family, query = names.owners(pa.array(pool, pa.string()))
@@ -23,7 +23,7 @@ def check(names: Names, plain: dict[str, Owner], pool: list[str], note: str = ""
 @pytest.mark.parametrize("seed", range(6))
 def test_owners_are_those_of_a_dict_while_names_are_taken_and_given_up(seed: int) -> None:
     rnd = Random(seed)
-    names, plain = Names(), dict[str, Owner]()
+    names, plain = QueryNames(), dict[str, Owner]()
     pool = [f"q{i}" for i in range(150)] + ["", "é", "Q1", "a b", "名"]
     for step in range(150):
         free = [n for n in pool if n not in plain]
@@ -51,7 +51,7 @@ def test_owners_are_those_of_a_dict_while_names_are_taken_and_given_up(seed: int
 
 
 def test_names_that_were_given_up_are_cleared_away_and_the_others_stay() -> None:
-    names = Names()
+    names = QueryNames()
     names.take(pa.array([f"kept{i}" for i in range(500)]), 7, np.arange(500))
     sizes = []
     for r in range(12):
@@ -64,7 +64,7 @@ def test_names_that_were_given_up_are_cleared_away_and_the_others_stay() -> None
 
 
 def test_names_taken_one_by_one_are_found_before_and_after_they_join_the_table() -> None:
-    names, plain = Names(), dict[str, Owner]()
+    names, plain = QueryNames(), dict[str, Owner]()
     for i in range(RECENT + 10):
         plain[f"q{i}"] = (1 + i % 3, i)
         names.take_one(f"q{i}", *plain[f"q{i}"])
@@ -72,7 +72,7 @@ def test_names_taken_one_by_one_are_found_before_and_after_they_join_the_table()
 
 
 def test_a_name_given_up_can_be_taken_by_another_family() -> None:
-    names = Names()
+    names = QueryNames()
     names.take(pa.array(["a", "b"]), 1, np.array([0, 1]))
     names.release_one("a")
     names.take_one("a", 2, 9)
@@ -82,4 +82,4 @@ def test_a_name_given_up_can_be_taken_by_another_family() -> None:
 
 
 def test_without_names_none_has_an_owner() -> None:
-    check(Names(), {}, ["a", ""])
+    check(QueryNames(), {}, ["a", ""])

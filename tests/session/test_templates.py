@@ -197,7 +197,7 @@ def outcome(db: Connection, text: str, name: str) -> Any:
         db.execute(text)
     except eddyline.Error as e:
         return type(e), e.message
-    family, query = db.query(name)
+    family, query = db.registry.query(name)
     rows = family.queries.rows()
     place = int(rows.positions(rows.ids[rows.ids == query])[0])
     assert rows.names[place].as_py() == name

@@ -68,7 +68,7 @@ class InProcess(Player):
     def change_table(self, table: str, inserts: list[Row], deletes: list[Row]) -> None:
         """Spark may find a file before one that came earlier, while it lists them: to delete what is not there yet does
         nothing."""
-        there = Counter(tuple(r.values()) for r in self.db.tables[table].to_arrow().to_pylist())
+        there = Counter(tuple(r.values()) for r in self.db.definitions.tables[table].to_arrow().to_pylist())
         wanted: Counter[Row] = Counter()
         found = []
         for row in deletes:
@@ -78,8 +78,8 @@ class InProcess(Player):
         super().change_table(table, inserts, found)
 
     def end(self, name: str) -> None:
-        family, _ = self.db.query(name)
-        self.clocks[name] = self.db.clock_of(self.db.running[family.number])
+        family, _ = self.db.registry.query(name)
+        self.clocks[name] = self.db.engine.clocks.of(self.db.engine.running[family.number].streams)
         log = [(op, micros(ts), micros(exp), row) for op, ts, exp, row in self.logs[name]]
         self.ended[name] = fold(log, self.clocks[name])
 

@@ -70,7 +70,7 @@ class Inline:
             staged += self._bucket(b, sorted(blocks))
         commit_files(self.out, [s for s in staged if s.sink], self.batch, "parquet")
         commit_files(self.settings.own / "dead_letter", [s for s in staged if not s.sink], self.batch, "parquet")
-        clocks = self.keepers[0].bucket.clocks
+        clocks = self.keepers[0].bucket.engine.clocks.streams
         self.clocks = {s: {"high": c.high, "floor": c.floor} for s, c in clocks.items()}
         self.batch += 1
 
@@ -92,9 +92,9 @@ class Inline:
             del self.state[b][name]
         self.heads[b] = kept.head
         assert Head(**json.loads(kept.head)).segments() == self.state[b].keys()
-        stager = Stager(keeper.bucket.replica, self.settings, self.batch, b, keeper.bucket.amended)
+        stager = Stager(keeper.bucket.definitions.catalog, self.settings, self.batch, b, keeper.bucket.amended)
         for p in parts:
-            stager.stage(p.running.family, p.queries, p.delta)
+            stager.stage_part(p)
         return stager.staged
 
 

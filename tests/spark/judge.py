@@ -96,7 +96,7 @@ class Judge:
             self.marks.hear(stream, [row for part in parts for row in part], batch.now)
         self.marks.pass_time(batch.now)
         for stream, floor in self.marks.floor.items():
-            self.host.db.clocks[stream].advance(floor)
+            self.host.db.engine.clocks.streams[stream].advance(floor)
         self.host.take(self.host.db.push({s: [] for s in self.late}))  # for the clocks alone
         self.taken += 1
 

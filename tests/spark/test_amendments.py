@@ -15,12 +15,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from eddyline.engine.actions import AddQueries, Define, DropQueries, NewFamily, RemoveFamily, Undefine
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
 from eddyline.spark import amendments, guard
 from eddyline.spark.checkpoint import mirror_of
-from eddyline.spark.commits import AddQueries, CommitLog, Define, DropQueries, NewFamily, RemoveFamily, Undefine
+from eddyline.spark.commits import CommitLog
 from eddyline.spark.netting import net
 from eddyline.spark.outputs import PER_ATTEMPT, PER_WRITER
 from eddyline.spark.settings import Settings, write_whole

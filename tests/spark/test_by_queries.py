@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.engine.actions import FixCells, SplitQueries
 from eddyline.errors import BindError
 from eddyline.spark import logged
+from eddyline.engine.engine import Engine
 from eddyline.spark.bucket import Bucket
-from eddyline.spark.commits import FixCells, SplitQueries
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.seen import Seen, read_seen, seen_file
 from eddyline.spark.settings import Settings
@@ -51,10 +52,9 @@ def tables(folder: Path, version: int | None = None) -> list[QueryRows]:
     """The queries of the first family in every bucket, by processes that have just started."""
     found = []
     for b in range(BUCKETS):
-        replica = Bucket(b, settings(folder)).replica
-        for _ in replica.move_to(version or replica.log.latest(), lambda _, ids: np.zeros(len(ids), np.int64)):
-            pass
-        found.append(replica.families[1].queries.rows())
+        bucket = Bucket(b, settings(folder))
+        bucket.follower.define(version or bucket.follower.log.latest())
+        found.append(bucket.definitions.families[1].queries.rows())
     return found
 
 
@@ -182,7 +182,7 @@ def test_what_wide_joins_say_does_not_depend_on_what_is_split(kind: str, conditi
             host.mirror.drop("f", [f"q{i}" for i in range(first + 20, first + 30)])
             host.step({s: [rows(rnd, 8 * step, 8), rows(rnd, 8 * step, 8)] for s in "rs"})
         said.append(delivered(host.out).rows)
-    sizes = [len(ids(k.bucket.replica.families[1].queries.rows())) for k in host.keepers]
+    sizes = [len(ids(k.bucket.definitions.families[1].queries.rows())) for k in host.keepers]
     assert all(sizes) and sum(sizes) == 250  # none is answered for by two
     assert said[0] == said[1] and len(said[0]) > 1000
 
@@ -226,12 +226,13 @@ def test_operators_that_fail_in_a_bucket_take_out_its_queries_alone(
         bare.take({s: [rows(rnd, at)] for s in "rs"}, bare.mirror.log.latest(), 1000)
 
     step(0)
-    run = Bucket._run
+    attempt = Engine.attempt
 
-    def failing(self: Bucket, running: Any, what: Any) -> Any:
-        return run(self, running, (lambda: 1 / 0) if self.number == 2 else what)  # type: ignore[arg-type, return-value]
+    def failing(self: Engine, running: Any, work: Any) -> Any:
+        in_bucket_2 = getattr(self.definitions.share, "place", None) == 2
+        return attempt(self, running, (lambda: 1 / 0) if in_bucket_2 else work)
 
-    monkeypatch.setattr(Bucket, "_run", failing)
+    monkeypatch.setattr(Engine, "attempt", failing)
     step(20)
     monkeypatch.undo()
     gone = [i for i in range(40) if i % BUCKETS == 2]

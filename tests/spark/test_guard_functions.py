@@ -20,7 +20,7 @@ def step(kind: Any, body: Any, on_error: Any) -> tuple[RunningFamily, Delta, lis
     db.function("f", body, ["INT"], "BOOLEAN", kind)
     db.execute("CREATE QUERY FAMILY g (p INT) AS SELECT a FROM s WHERE a < :p AND f(a + :p)")
     db.register("g", [{"query": "calls", "p": 3}, {"query": "does not", "p": 0}])
-    (running,) = db.running.values()
+    (running,) = db.engine.running.values()
     columns = [pa.array([1, 2, 3], pa.int32()) if x.name == "a" else pa.nulls(3, x.type) for x in db.stream("s").fields]
     batch = arrived(columns, np.zeros(3, np.int64), 0)
     queries = running.family.queries.rows()

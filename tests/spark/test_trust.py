@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 from eddyline.commands import catalog as commands
+from eddyline.engine.actions import Action, DefineFunction, Quarantine
 from eddyline.errors import StateError
 from eddyline.shell.printing import Printer
 from eddyline.spark import exporting, inspecting, verifying
 from eddyline.spark.checkpoint import Fixed, begin, mirror_of
-from eddyline.spark.commits import Action, CommitLog, DefineFunction, Quarantine
+from eddyline.spark.commits import CommitLog
 from eddyline.spark.settings import Settings
 from eddyline.spark.trust import key_file
 from tests.spark.bare import Bare
@@ -162,4 +163,4 @@ def test_a_function_that_cannot_be_loaded_says_so(checkpoint: Path) -> None:
     mirror = mirror_of(checkpoint)
     mirror.require_approved("approve")
     with pytest.raises(StateError, match="'gone' cannot be loaded here: ModuleNotFoundError"):
-        mirror.functions.bodies["gone"]
+        mirror.definitions.functions.bodies["gone"]

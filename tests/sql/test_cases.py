@@ -154,9 +154,9 @@ def register(ref: Reference, catalog: Any, case: Case, step: int) -> None:
 def change_table(ref: Reference, db: Any, statement: str) -> None:
     """The reference is told which rows went and which came; the statement itself is understood by the engine."""
     table = parse(statement)[0].body.target
-    before = Counter(tuples(db.tables[table.lower()].to_arrow()))
+    before = Counter(tuples(db.definitions.tables[table.lower()].to_arrow()))
     db.execute(statement)
-    after = Counter(tuples(db.tables[table.lower()].to_arrow()))
+    after = Counter(tuples(db.definitions.tables[table.lower()].to_arrow()))
     ref.change_table(table, (after - before).elements(), (before - after).elements())
 
 

@@ -60,7 +60,7 @@ def test_queries_are_those_of_a_dict_while_they_come_and_go(seed: int) -> None:
             table.drop(np.array(gone))
             plain = {i: q for i, q in plain.items() if i not in gone}
         elif kind == "clear away":
-            table.clear_away()
+            table.compact()
             assert len(table.rows().ids) == len(plain)
         elif kind == "save":
             saved, table = table.save(), QueryTable(PARAMS)
@@ -83,7 +83,7 @@ def test_a_view_stays_as_it_is_while_queries_are_added_and_cleared_away() -> Non
     table.add_one("new", (1, "x"), 9)
     table.rows()
     table.drop(np.array([0]))
-    table.clear_away()
+    table.compact()
     assert listed(view) == before
     assert list(listed(table.rows())) == [1, 2, 3]
 
@@ -104,7 +104,7 @@ def test_the_version_moves_when_rows_do() -> None:
     versions = [table.rows().version]
     table.add_one("x", (1, "x"), 9)
     versions.append(table.rows().version)
-    table.clear_away()
+    table.compact()
     versions.append(table.rows().version)
     assert len(set(versions)) == 3
 
@@ -119,7 +119,7 @@ def test_only_leaves_the_queries_alive_that_are_named_and_still_there() -> None:
 def test_an_id_is_never_used_again() -> None:
     table = table_of(4)
     table.drop(np.array([2, 3]))
-    table.clear_away()
+    table.compact()
     assert table.add_one("x", (1, "x"), 9) == 4
     saved, again = table.save(), QueryTable(PARAMS)
     again.load(saved, table.next_id)
@@ -131,7 +131,7 @@ def test_the_table_is_crowded_while_most_of_many_rows_are_of_dropped_queries() -
     assert not table.crowded
     table.drop(np.arange(2900))
     assert table.crowded
-    table.clear_away()
+    table.compact()
     assert not table.crowded
     assert list(listed(table.rows())) == list(range(2900, 3000))
 

@@ -81,7 +81,7 @@ def test_a_position_is_how_many_ids_are_below(seed: int) -> None:
         grown(rnd, table, rnd.choice([1, 5]), turn)
         live = table.rows().ids_at(table.rows().live()).tolist()
         table.drop(np.array(rnd.sample(live, rnd.randint(0, len(live) - 1)), np.int64))
-        table.clear_away()
+        table.compact()
         rows = table.rows()
         ids = np.arange(table.next_id + 3)
         assert rows.positions(ids).tolist() == [plain_place(rows, i) for i in ids.tolist()], f"seed {seed}, turn {turn}"
@@ -91,7 +91,7 @@ def test_the_position_of_an_id_below_all_others_is_the_first() -> None:
     table = QueryTable(PARAMS)
     grown(Random(0), table, 3, 0)
     table.drop(np.array([0]))
-    table.clear_away()
+    table.compact()
     assert table.rows().ids.tolist() == [1, 2]
     assert table.rows().positions(np.array([0, 1, 2, 3, 9])).tolist() == [0, 0, 1, 2, 2]
 
@@ -102,7 +102,7 @@ def test_an_id_that_is_gone_is_not_found_where_it_would_stand() -> None:
     grown(Random(0), table, 6, 0)
     for gone in ([0], [4], [1]):
         table.drop(np.array(gone))
-        table.clear_away()
+        table.compact()
         rows = table.rows()
         place = np.minimum(rows.positions(np.array(gone)), len(rows) - 1)
         assert rows.ids_at(place).tolist() != gone
@@ -142,7 +142,7 @@ def test_no_view_ever_changes(seed: int) -> None:
                 live = (rows or table.rows()).ids_at((rows or table.rows()).live()).tolist()
                 table.drop(np.array(rnd.sample(live, rnd.randint(1, len(live))) if rnd.random() < 0.2 else live[:1]))
             case "clear away":
-                table.clear_away()
+                table.compact()
             case _:
                 kept.append((table.rows(), shown(table.rows())))
     for view, was in kept:

@@ -1,0 +1,191 @@
+"""Actions: what a catalog change is. A session makes them, definitions apply them, a pipeline's log keeps them.
+
+Actions are physical: a query is a row of constants in the table of a numbered family, so that a million queries are
+columns. `Definitions.apply` is the only place that interprets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from eddyline.sql.catalog import Sink, Stream, Table, View
+from eddyline.sql.scope import InLists
+from eddyline.state.delta import Ints
+
+if TYPE_CHECKING:
+    from eddyline.engine.family import Family
+
+Relation = Stream | Table | View | Sink
+RelationKind = Literal["stream", "table", "view", "sink"]
+FamilyKind = Literal["declared", "implicit", "view"]
+
+
+@dataclass(frozen=True)
+class Define:
+    """A stream, table, view or sink, by the statement that declares it. `relation` is the thing itself, where its
+    session has bound it."""
+
+    sql: str
+    relation: Relation | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Undefine:
+    kind: RelationKind
+    name: str
+
+
+@dataclass(frozen=True)
+class DefineFunction:
+    """A user's function. `body` is what its host calls: in-process the function, in a pipeline its pickle."""
+
+    name: str
+    takes: tuple[str, ...]
+    gives: str
+    body: Any
+    kind: str = "scalar"  # or arrow, pandas
+
+
+@dataclass(frozen=True)
+class NewFamily:
+    """A family, by the statement that made it. `family` is the family itself, where its session has built it."""
+
+    number: int
+    name: str
+    kind: FamilyKind
+    sql: str
+    in_lists: InLists = "items"  # what parameters long IN lists are; commits that do not say: items
+    family: Family | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RemoveFamily:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddQuery:
+    """One query; its id follows the family's last one. Its values have the types of the parameters."""
+
+    family: int
+    name: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class AddQueries:
+    """Rows of a family's query table; their ids follow the family's last one."""
+
+    family: int
+    names: pa.Array
+    params: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True)
+class LoadQueries:
+    """All queries of a family, in a snapshot."""
+
+    family: int
+    next_id: int
+    ids: Ints
+    names: pa.Array
+    params: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropQuery:
+    family: int
+    id: int
+    name: str
+
+
+@dataclass(frozen=True)
+class DropQueries:
+    family: int
+    ids: Ints
+
+
+@dataclass(frozen=True)
+class ChangeTable:
+    """Rows of a table without a source: positions of the rows that leave, then the rows that enter."""
+
+    table: str
+    gone: Ints
+    new: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True)
+class FixCells:
+    """How wide the cells of a family are that is split by range: set by its first queries, for good."""
+
+    family: int
+    width: float
+
+
+@dataclass(frozen=True)
+class SplitQueries:
+    """A family is split by queries: each bucket has those whose id modulo the number of buckets is its own number."""
+
+    family: int
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Queries that failed: they keep their names and get no more changes until they are resumed."""
+
+    family: int
+    ids: tuple[int, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class NextFamily:
+    """The number of the next family, in a snapshot."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """A statement of the pipeline's script that has been applied, by the digest of its text."""
+
+    digest: str
+
+
+Split = FixCells | SplitQueries
+_KINDS: dict[type, RelationKind] = {Stream: "stream", Table: "table", View: "view", Sink: "sink"}
+
+
+def undoing(actions: Sequence[Action]) -> list[Action]:
+    """What undoes the first actions of a statement, if a later one fails."""
+    undo: list[Action] = []
+    for action in actions:
+        if isinstance(action, NewFamily):
+            undo.append(RemoveFamily(action.number))
+        elif isinstance(action, Define) and action.relation is not None:
+            undo.append(Undefine(_KINDS[type(action.relation)], action.relation.name))
+    return undo[::-1]
+
+
+Action = (
+    Define
+    | Undefine
+    | DefineFunction
+    | NewFamily
+    | RemoveFamily
+    | AddQuery
+    | AddQueries
+    | LoadQueries
+    | DropQuery
+    | DropQueries
+    | ChangeTable
+    | FixCells
+    | SplitQueries
+    | Quarantine
+    | NextFamily
+    | ScriptRun
+)

@@ -1,0 +1,335 @@
+"""Definitions: the relations, functions, families and query tables that a list of actions has defined.
+
+`apply` is the only interpreter of actions. Every process has definitions: a connection, the driver of a pipeline, and
+each of its buckets and packers. They differ in their *share* of the query tables, and in who listens: an engine runs
+families, a registry keeps names. Listeners are told in the order in which they were added.
+
+Only two actions can fail here: NewFamily, if a listener refuses it, and ChangeTable, if a key would be violated. Then
+nothing has changed. All else was checked when the action was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.engine.actions import (
+    Action,
+    AddQueries,
+    AddQuery,
+    ChangeTable,
+    Define,
+    DefineFunction,
+    DropQueries,
+    DropQuery,
+    FixCells,
+    LoadQueries,
+    NewFamily,
+    NextFamily,
+    Quarantine,
+    Relation,
+    RelationKind,
+    RemoveFamily,
+    ScriptRun,
+    Split,
+    SplitQueries,
+    Undefine,
+)
+from eddyline.engine.family import Family, check_options
+from eddyline.engine.table_rows import TableRows
+from eddyline.operators.user_functions import Functions
+from eddyline.sql.catalog import Catalog, Function, Table
+from eddyline.sql.declared import declared, shape
+from eddyline.sql.parser import parse
+from eddyline.state.delta import Delta, Ints
+
+Since = Callable[[int, Ints], Ints | int]  # (family, ids) -> the arrival number from which each query sees tuples
+Ids = Sequence[int] | Ints
+Names: TypeAlias = "tuple[str] | pa.Array"  # of one query, or of many
+_NOBODY = np.empty(0, np.int64)
+
+
+def from_the_start(family: int, ids: Ints) -> int:
+    """For definitions that see no tuples."""
+    return 0
+
+
+class Listener:
+    """What happens to definitions. A listener overrides what it wants to hear of."""
+
+    def relation_defined(self, relation: Relation) -> None: ...
+
+    def relation_removed(self, kind: RelationKind, name: str) -> None: ...
+
+    def family_created(self, family: Family) -> None:
+        """The family is not yet among the definitions: if this raises, it never is."""
+
+    def family_removed(self, family: Family) -> None: ...
+
+    def family_split(self, family: Family) -> None:
+        """The split of a family has been decided, and with it where it runs."""
+
+    def queries_adding(self, family: Family, ids: Ids, names: Names) -> None:
+        """Queries are about to be added; if this raises, they are not."""
+
+    def queries_added(self, family: Family, ids: Ids) -> None: ...
+
+    def queries_dropping(self, family: Family) -> None:
+        """Queries of the family are about to be dropped, and can still be seen."""
+
+    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None: ...
+
+    def table_changing(self, table: str) -> None:
+        """The rows of a table are about to change, and can still be seen."""
+
+    def table_changed(self, table: str, delta: Delta) -> None: ...
+
+
+class Share(Protocol):
+    """Which query tables are kept here, and which of their rows."""
+
+    def keeps(self, family: Family, split: Split | None) -> bool: ...
+
+    def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
+        """Which of these queries are kept; None: all."""
+
+
+class Everything:
+    def keeps(self, family: Family, split: Split | None) -> bool:
+        return True
+
+    def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
+        return None
+
+
+class Nothing:
+    """No query table is kept: the catalog and the families alone."""
+
+    def keeps(self, family: Family, split: Split | None) -> bool:
+        return False
+
+    def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
+        return None
+
+
+class Bodies(Protocol):
+    """Bodies of functions by name, in lower case. Never changes."""
+
+    def plus(self, function: DefineFunction) -> Bodies: ...
+
+    def mapping(self) -> Mapping[str, Callable[..., Any]]: ...
+
+
+class PlainBodies:
+    """Bodies that are called as they were given."""
+
+    def __init__(self, bodies: Mapping[str, Callable[..., Any]] | None = None) -> None:
+        self._bodies = dict(bodies or {})
+
+    def plus(self, function: DefineFunction) -> PlainBodies:
+        return PlainBodies({**self._bodies, function.name.lower(): function.body})
+
+    def mapping(self) -> Mapping[str, Callable[..., Any]]:
+        return self._bodies
+
+
+class Definitions:
+    def __init__(
+        self,
+        share: Share | None = None,
+        bodies: Bodies | None = None,
+        quarantined: Literal["kept", "dropped"] = "dropped",
+    ) -> None:
+        """`quarantined`: whether queries in quarantine keep their rows, as the driver needs them, or are dropped."""
+        self.share = share or Everything()
+        self.catalog = Catalog()
+        self.tables: dict[str, TableRows] = {}  # in lower case
+        self.families: dict[int, Family] = {}
+        self.next_family = 1
+        self.live: dict[int, int] = {}  # by family: how many queries it has, kept here or not
+        self.splits: dict[int, Split] = {}
+        self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
+        self.scripts: set[str] = set()  # digests of the script's statements that were applied
+        self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the actions to come add and drop again
+        self.listeners: list[Listener] = []
+        self._bodies = PlainBodies() if bodies is None else bodies
+        self.functions = Functions(self._bodies.mapping(), {})
+        self.function_actions: dict[str, DefineFunction] = {}
+        self._keeps_quarantined = quarantined == "kept"
+
+    def keeps(self, family: Family) -> bool:
+        return self.share.keeps(family, self.splits.get(family.number))
+
+    def apply(self, action: Action, since: Since = from_the_start) -> None:
+        match action:
+            case AddQuery():
+                family = self.families[action.family]
+                first = int(since(family.number, _NOBODY))
+                add = partial(family.queries.add_one, action.name, action.values, first)
+                self._added(family, (family.queries.next_id,), (action.name,), add)
+                self.live[family.number] += 1
+            case DropQuery():
+                family = self.families[action.family]
+                for listener in self.listeners:
+                    listener.queries_dropping(family)
+                family.queries.drop_one(action.id)
+                self._dropped(family, (action.id,), (action.name,))
+            case AddQueries() | LoadQueries():
+                self._add(self.families[action.family], action, since)
+            case DropQueries():
+                self._drop(self.families[action.family], action.ids)
+            case Quarantine():
+                self._quarantine(self.families[action.family], action)
+            case NewFamily():
+                family = action.family or self._family(action)
+                for listener in self.listeners:
+                    listener.family_created(family)
+                self.families[family.number] = family
+                self.live[family.number] = 0
+                self.next_family = max(self.next_family, family.number + 1)
+            case RemoveFamily():
+                self._remove(self.families[action.number])
+            case FixCells() | SplitQueries():
+                self.splits[action.family] = action
+                for listener in self.listeners:
+                    listener.family_split(self.families[action.family])
+            case ChangeTable():
+                self.change_table(action.table.lower(), action.gone, action.new)
+            case Define():
+                self._define(action.relation or declared(parse(action.sql)[0].body, self.catalog))
+            case Undefine():
+                self.catalog.undefine(action.kind, action.name)
+                self.tables.pop(action.name.lower(), None)
+                for listener in self.listeners:
+                    listener.relation_removed(action.kind, action.name)
+            case DefineFunction():
+                self._define_function(action)
+            case NextFamily():
+                self.next_family = action.number
+            case ScriptRun():
+                self.scripts.add(action.digest)
+
+    # relations and functions
+
+    def _define(self, relation: Relation) -> None:
+        self.catalog.add(relation)
+        if isinstance(relation, Table):
+            self.tables[relation.name.lower()] = TableRows(relation)
+        for listener in self.listeners:
+            listener.relation_defined(relation)
+
+    def _define_function(self, action: DefineFunction) -> None:
+        self._bodies = self._bodies.plus(action)
+        self.functions.bodies = self._bodies.mapping()
+        self.function_actions[action.name.lower()] = action
+        takes = tuple(t.BY_NAME[x.upper()] for x in action.takes)
+        self.catalog.add(Function(action.name, takes, t.BY_NAME[action.gives.upper()], action.kind))
+
+    def change_table(self, table: str, gone: Ints, new: Sequence[pa.Array]) -> None:
+        """Rows leave a table by position, and new ones enter."""
+        rows = self.tables[table]
+        leaves = np.zeros(len(rows), np.bool_)
+        leaves[gone] = True
+        self.change_rows(table, lambda: rows.change(leaves, new))
+
+    def change_rows(self, table: str, change: Callable[[], Delta]) -> None:
+        """The one way in which the rows of a table change, by an action or from its source; `change` does it."""
+        for listener in self.listeners:
+            listener.table_changing(table)
+        delta = change()
+        for listener in self.listeners if len(delta) else ():
+            listener.table_changed(table, delta)
+
+    # families
+
+    def _family(self, action: NewFamily) -> Family:
+        """The family of a statement that this process has not bound yet."""
+        binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
+        checked = check_options(options)
+        return Family(
+            action.number, action.name, binding.bound, checked, action.kind, action.sql, binding.views, action.in_lists
+        )
+
+    def _remove(self, family: Family) -> None:
+        for listener in self.listeners:
+            listener.queries_dropping(family)
+        for store in (self.families, self.live, self.splits, self.quarantined):
+            store.pop(family.number, None)
+        for listener in self.listeners:
+            listener.family_removed(family)
+
+    # queries
+
+    def _add(self, family: Family, action: AddQueries | LoadQueries, since: Since) -> None:
+        self.live[family.number] += len(action.names)
+        if not self.keeps(family):
+            return
+        if isinstance(action, AddQueries):
+            next_id = family.queries.next_id + len(action.names)
+            ids = np.arange(family.queries.next_id, next_id)
+        else:
+            next_id, ids = action.next_id, action.ids
+        names, params = action.names, action.params
+        owned = self.share.owned(ids, self.splits.get(family.number))
+        leaving = self.leaving.get(family.number)
+        if leaving:
+            stays = ~np.isin(ids, list(leaving))
+            owned = stays if owned is None else owned & stays
+        if owned is not None:
+            ids, names, params = ids[owned], names.filter(owned), tuple(p.filter(owned) for p in params)
+        from_ = np.broadcast_to(np.asarray(since(family.number, ids), np.int64), len(ids))
+        self._added(family, ids, names, partial(family.queries.add_some, names, params, ids, from_, next_id))
+
+    def _added(self, family: Family, ids: Ids, names: Names, add: Callable[[], object]) -> None:
+        for listener in self.listeners:
+            listener.queries_adding(family, ids, names)
+        try:
+            add()
+        except BaseException:
+            for listener in self.listeners:
+                listener.queries_dropped(family, ids, names)
+            raise
+        for listener in self.listeners if len(ids) else ():
+            listener.queries_added(family, ids)
+
+    def _drop(self, family: Family, ids: Ints) -> None:
+        out = self.quarantined.get(family.number, {})
+        leave = ids
+        if out and not self._keeps_quarantined:  # they were dropped when they were put into quarantine
+            leave = ids[~np.isin(ids, list(out))]
+        for i in ids.tolist() if out else ():
+            out.pop(i, None)
+        self._leave(family, leave)
+
+    def _quarantine(self, family: Family, action: Quarantine) -> None:
+        out = self.quarantined.setdefault(family.number, {})
+        new = np.array([i for i in action.ids if i not in out], np.int64)
+        out.update(dict.fromkeys(action.ids, action.error))
+        if not self._keeps_quarantined:
+            self._leave(family, new)
+
+    def _leave(self, family: Family, ids: Ints) -> None:
+        """Queries leave the query table, if it is kept here."""
+        if not self.keeps(family):
+            self.live[family.number] -= len(ids)
+            return
+        for listener in self.listeners:
+            listener.queries_dropping(family)
+        rows = family.queries.rows()
+        here = rows.here(ids)
+        family.queries.drop(here)
+        self.live[family.number] -= len(ids) - len(here)
+        self._dropped(family, here, rows.name_of(here))
+
+    def _dropped(self, family: Family, ids: Ids, names: Names) -> None:
+        self.live[family.number] -= len(ids)
+        for listener in self.listeners:
+            listener.queries_dropped(family, ids, names)
+        if family.queries.crowded:
+            family.queries.compact()

@@ -1,0 +1,313 @@
+"""The engine: families at work over some part of the data. It applies actions and takes steps.
+
+A host decides where actions and rows come from, and how failures are contained (`Guard`). In-process, one engine runs
+all families over all rows. In a pipeline every bucket is an engine over its part of the rows, and every packer one that
+runs the families that keep no state.
+
+Whatever the work of one family raises, the others take the whole step; the failing one is set apart (`failed`) until
+queries are added to it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.engine.actions import Action, Relation, RelationKind
+from eddyline.engine.clocks import Clocks
+from eddyline.engine.deferred import Found, delta_of
+from eddyline.engine.definitions import Definitions, Ids, Listener, Names, Since
+from eddyline.engine.failures import FamilyFailure
+from eddyline.engine.family import MOST_BYTES, Family
+from eddyline.engine.history import History
+from eddyline.engine.parts import InitialPart, Part
+from eddyline.engine.pooling import pooled
+from eddyline.engine.running_family import RunningFamily
+from eddyline.index.upkeep import worth_clearing
+from eddyline.operators.pool import FamilyMatching, Pool
+from eddyline.sql.catalog import Stream
+from eddyline.state.delta import MIN, Delta
+from eddyline.state.query_table import QueryRows
+
+Result = TypeVar("Result")
+Rows = Callable[[Family, str], Delta | None]  # the rows of a stream as a family sees them; None if there are none
+
+
+class Guard(Protocol):
+    """How a host contains the failures of families. What it does not contain, it raises."""
+
+    def start(self, family: Family, build: Callable[[], RunningFamily]) -> RunningFamily | FamilyFailure: ...
+
+    def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure: ...
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    clock: Literal["min", "max"] = "min"
+    answers: Literal["kept", "not kept"] = "kept"  # whether snapshots can be asked for
+    results: Literal["deferred", "at once"] = "deferred"  # whether changes are computed when they are asked for
+    threads: int = 1
+    most_bytes: int = MOST_BYTES
+
+
+class Engine(Listener):
+    def __init__(
+        self,
+        definitions: Definitions,
+        guard: Guard,
+        options: EngineOptions,
+        runs: Callable[[Family], bool] = lambda family: True,
+    ) -> None:
+        """`runs` says which families run here."""
+        self.definitions = definitions
+        self.guard = guard
+        self.options = options
+        self.runs = runs
+        self.running: dict[int, RunningFamily] = {}
+        self.failed: dict[int, FamilyFailure] = {}
+        self.clocks = Clocks(options.clock)
+        self.histories: dict[str, History] = {}  # by stream, where answers are kept
+        self.pools: dict[str, Pool] = {}
+        self.arrivals = 0  # the number of the next tuple
+        self.since: Since = lambda family, ids: self.arrivals
+        self._parts: list[Part | InitialPart] = []
+        definitions.listeners.append(self)
+
+    # saved state
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Inside, definitions are applied whose effects are part of the saved state: nothing is started or stepped."""
+        self.definitions.listeners.remove(self)
+        try:
+            yield
+        finally:
+            self.definitions.listeners.insert(0, self)
+
+    def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
+        """Lets a family go on from its saved state, whatever its operators held before."""
+        running = self.running_family(family)
+        running.load(saved, clock, changes)
+        self.running[family.number] = running
+
+    # actions
+
+    def apply(self, action: Action) -> list[Part | InitialPart]:
+        """Applies an action; returns the changes that it makes to answers."""
+        self._parts = []
+        self.definitions.apply(action, self.since)
+        return self._parts
+
+    def change_rows(self, table: str, change: Callable[[], Delta]) -> list[Part]:
+        """The source of a table changes its rows; `change` does it."""
+        self._parts = []
+        self.definitions.change_rows(table, change)
+        return [p.resolve() for p in self._parts]
+
+    def relation_defined(self, relation: Relation) -> None:
+        if isinstance(relation, Stream):
+            self.clocks.define(relation)
+            if self.options.answers == "kept":
+                self.histories[relation.name.lower()] = History([f.type for f in relation.fields])
+
+    def relation_removed(self, kind: RelationKind, name: str) -> None:
+        if kind == "stream":
+            self.clocks.remove(name.lower())
+            self.histories.pop(name.lower(), None)
+
+    def family_created(self, family: Family) -> None:
+        if self.runs(family):
+            self._start(family)
+
+    def family_split(self, family: Family) -> None:
+        if not self.runs(family):
+            self._stop(family)
+        elif family.number not in self.running and family.number not in self.failed:
+            self._start(family)
+
+    def family_removed(self, family: Family) -> None:
+        self._stop(family)
+
+    def queries_added(self, family: Family, ids: Ids) -> None:
+        """New queries get an initial answer from tables, and from groups that always exist. A family that had failed
+        starts again."""
+        failure = self.failed.pop(family.number, None)
+        if failure is not None:
+            self._restart(family, failure)
+        running = self.running.get(family.number)
+        if running is None or not running.shows_itself:
+            return
+        if running.initial is not None and running.initial.clock != self.clocks.of(running.streams):
+            self.flush(running)
+        pending = running.expect(ids, self.clocks.of(running.streams))
+        part = InitialPart(family, pending, ids, partial(self._initial_changes, running))
+        self._parts.append(part if self.options.results == "deferred" else part.resolve())
+
+    def queries_dropping(self, family: Family) -> None:
+        if family.number in self.running:
+            self.flush(self.running[family.number])
+
+    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None:
+        running = self.running.get(family.number)
+        if running is not None:
+            self.attempt(running, partial(running.forget, ids))
+            if family.queries.crowded:
+                self.attempt(running, running.compact)
+
+    def table_changing(self, table: str) -> None:
+        for running in self._readers(table):
+            self.flush(running)
+
+    def table_changed(self, table: str, delta: Delta) -> None:
+        for running in self._readers(table):
+            queries = running.family.queries.rows()
+            clock = self.clocks.of(running.streams)
+            step = partial(running.run, "arrivals", clock, queries, tables={table: delta})
+            self._parts.append(self._part(running, queries, step))
+
+    def _readers(self, table: str) -> list[RunningFamily]:
+        return [r for r in self.running.values() if table in r.tables]
+
+    # families
+
+    def _start(self, family: Family) -> None:
+        """Builds the operators of a family, and gives them the tables that they read."""
+
+        def build() -> RunningFamily:
+            running = self.running_family(family)
+            running.clock = self.clocks.of(running.streams)
+            if running.tables:
+                nobody = family.queries.rows().only(np.empty(0, np.int64))
+                running.run("arrivals", running.clock, nobody, tables=self._contents(running))
+            return running
+
+        started = self.guard.start(family, build)
+        if isinstance(started, FamilyFailure):
+            self.failed[family.number] = started
+        else:
+            self.running[family.number] = started
+
+    def _restart(self, family: Family, failure: FamilyFailure) -> None:
+        try:
+            self._start(family)
+        except BaseException:
+            self.failed[family.number] = failure
+            raise
+
+    def _stop(self, family: Family) -> None:
+        self.failed.pop(family.number, None)
+        running = self.running.pop(family.number, None)
+        for stream in running.streams if running is not None else ():
+            self._expire_history(stream)
+
+    def running_family(self, family: Family) -> RunningFamily:
+        """A family with new operators, which have seen nothing yet."""
+        o = self.options
+        return RunningFamily(family, self.definitions.functions, o.clock, o.answers, o.threads, o.most_bytes)
+
+    def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
+        """The work of one family; if that fails, the family is set apart."""
+        if running.failure is not None:
+            return FamilyFailure(running.family.name, running.failure)
+        result = self.guard.attempt(running, work)
+        if isinstance(result, FamilyFailure):
+            self.fail(running.family, result)
+        return result
+
+    def fail(self, family: Family, failure: FamilyFailure) -> None:
+        """Sets a family apart: what its operators hold may be half changed."""
+        running = self.running.pop(family.number, None)
+        if running is not None:
+            running.failure = failure.error
+        self.failed[family.number] = failure
+
+    def flush(self, running: RunningFamily) -> None:
+        """Computes the initial answers of new queries that are still due, before the family moves on."""
+        if running.initial is not None:
+            self.attempt(running, lambda: running.flush(self._contents(running)))
+
+    def flush_all(self) -> None:
+        """Nothing is due any more, so that counters and state are as if everything had been asked for."""
+        for running in list(self.running.values()):
+            self.flush(running)
+            self.attempt(running, running.count_changes)
+
+    def _initial_changes(self, running: RunningFamily) -> FamilyFailure | None:
+        """Computes what is due; tells whether the family has failed."""
+        self.flush(running)
+        return None if running.failure is None else FamilyFailure(running.family.name, running.failure)
+
+    def _contents(self, running: RunningFamily) -> dict[str, Delta]:
+        return {name: self.definitions.tables[name].content() for name in running.tables}
+
+    # steps
+
+    def arrive(self, stream: str, batch: Delta) -> list[Part]:
+        """Tuples of a stream, the same for every family that reads it. Its clock has been moved."""
+        readers = [r for r in self.running.values() if stream in r.streams]
+        self.arrivals += len(batch)
+        history = self.histories.get(stream)
+        if history is not None and any(r.needs_history() for r in readers):
+            history.add(batch)
+        small = readers if self.options.results == "deferred" else [r for r in readers if r.cannot_fail]
+        together = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
+        parts = []
+        for running in readers:
+            mine = None if together is None else together.of(running.family.number)
+            if mine is None or self.options.results == "deferred" or mine.finds_something():
+                parts.append(self._step(running, {stream: batch}, mine))
+        if history is not None and worth_clearing(len(history), len(history) - history.unchecked):
+            self._expire_history(stream)
+        return parts
+
+    def step(self, rows: Rows) -> list[Part]:
+        """Every family that has rows, or whose clock has moved, takes a step."""
+        parts = []
+        for running in list(self.running.values()):
+            streams = {s: found for s in running.streams if (found := rows(running.family, s)) is not None}
+            if streams or self.clocks.of(running.streams) > running.clock:
+                parts.append(self._step(running, streams))
+        return parts
+
+    def advance(self, to: int) -> list[Part]:
+        """Time passes without tuples: every watermark becomes at least `to`."""
+        self.clocks.advance(to)
+        parts = self.step(lambda family, stream: None)
+        for stream in self.histories:
+            self._expire_history(stream)
+        return parts
+
+    def _step(self, running: RunningFamily, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None) -> Part:
+        self.flush(running)
+        queries = running.family.queries.rows()
+        step = partial(running.arrive, self.clocks.of(running.streams), queries, streams, pooled)
+        return self._part(running, queries, step)
+
+    def _part(self, running: RunningFamily, queries: QueryRows, step: Callable[[], Found]) -> Part:
+        if self.options.results == "at once":
+            return Part(running.family, queries, self.attempt(running, lambda: delta_of(step())))
+        return Part(running.family, queries, self.attempt(running, step))
+
+    # answers
+
+    def snapshot(self, running: RunningFamily, query: int) -> pa.Table:
+        """The answer of a query at its clock."""
+        clock = max(running.clock, self.clocks.of(running.streams))
+        return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
+
+    def _expire_history(self, stream: str) -> None:
+        """Drops the tuples of a stream that no snapshot needs any more."""
+        if stream not in self.histories:
+            return
+        readers = [r for r in self.running.values() if stream in r.streams and r.needs_history()]
+        bounds = [self.attempt(r, partial(r.needs_from, stream)) for r in readers]
+        known = [b for b in bounds if not isinstance(b, FamilyFailure)]
+        with suppress(MemoryError):  # then it is done later
+            before = min((b for b, _ in known), default=MIN)
+            self.histories[stream].expire(before, min((since for _, since in known), default=self.arrivals))

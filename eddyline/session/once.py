@@ -1,0 +1,84 @@
+"""A query asked once, over tables and views as they are: SELECT, and INSERT … SELECT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from eddyline.engine.memory import most_step_bytes
+from eddyline.engine.table_rows import TableRows
+from eddyline.errors import Error
+from eddyline.operators.base import Step
+from eddyline.operators.lower import lower_family
+from eddyline.operators.room import Room
+from eddyline.operators.user_functions import Functions
+from eddyline.plan.build import plan
+from eddyline.sql.binder import bind_family
+from eddyline.sql.bound import TableSource, sources
+from eddyline.sql.catalog import Catalog, Table
+from eddyline.sql.scope import span_of
+from eddyline.sql.statements import QueryText
+from eddyline.state.delta import MAX, Delta
+from eddyline.state.query_table import QueryTable
+
+if TYPE_CHECKING:
+    from eddyline.session.session import Session
+
+
+def select(session: Session, text: QueryText) -> pa.Table:
+    """The operators of the query take one step with the contents of its tables."""
+    standing = _without_streams(session.catalog)
+    _refuse_streams(session.catalog, standing, text)
+    binding = bind_family(standing, text, ())
+    contents = _contents(
+        session, standing, {s.table for s in sources(binding.bound.query) if isinstance(s, TableSource)}
+    )
+    asking = QueryTable(())
+    asking.add_one("once", (), 0)
+    root = lower_family(plan(binding.bound.query))
+    nobody = asking.rows().only(np.empty(0, np.int64))
+    functions = session.definitions.functions
+    uncounted = Functions(functions.bodies, {})  # what goes wrong is counted once, in the replay
+    room = Room(most_step_bytes())
+    root.pull(Step("arrivals", 0, 0, nobody, uncounted, {}, contents, room=room))  # builds the state of joins
+    answer = root.pull(Step("replay", 0, 0, asking.rows(), functions, {}, contents, room=room))
+    answer = answer.take(answer.exp == MAX).spread()
+    return pa.table(list(answer.columns), names=[f.name for f in binding.bound.query.fields])
+
+
+def _without_streams(catalog: Catalog) -> Catalog:
+    """Tables and functions as they are, and views as tables."""
+    standing = Catalog()
+    for table in catalog.tables:
+        standing.add(table)
+    for view in catalog.views:
+        standing.add(Table(view.name, view.query.fields, (), True))
+    for function in catalog.functions:
+        standing.add(function)
+    return standing
+
+
+def _refuse_streams(catalog: Catalog, standing: Catalog, text: QueryText) -> None:
+    named = {cte.alias.lower() for cte in text.tree.find_all(exp.CTE)}
+    for node in text.tree.find_all(exp.Table):
+        if node.name.lower() in named:
+            continue
+        if catalog.streams.get(node.name) is not None and standing.tables.get(node.name) is None:
+            message = f"{node.name!r} is a stream: it has no content of its own to select from."
+            hint = "CREATE CONTINUOUS QUERY or MATERIALIZED VIEW over it."
+            raise Error(message, hint=hint, sql=text.sql, span=span_of(node))
+
+
+def _contents(session: Session, standing: Catalog, read: set[str]) -> dict[str, Delta]:
+    contents: dict[str, Delta] = {}
+    for name in sorted(read):
+        if session.catalog.tables.get(name) is not None:
+            contents[name] = session.contents.table(name).content()
+        else:
+            rows = TableRows(standing.tables[name])
+            rows.columns = [c.combine_chunks() for c in session.contents.view(name).columns]
+            contents[name] = rows.content()
+    return contents

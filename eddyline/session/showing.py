@@ -1,0 +1,187 @@
+"""What SHOW and EXPLAIN tell of a catalog. Figures of the data come from the host; what it does not know is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.engine.family import Family
+from eddyline.errors import CatalogError, did_you_mean
+from eddyline.plan import explain as plan_text
+from eddyline.session.session import Session
+from eddyline.sql.bound import Field
+from eddyline.sql.constant_lists import ConstantList
+from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
+from eddyline.state.delta import Ints, times
+
+
+@dataclass(frozen=True)
+class StreamFigures:
+    watermark: int
+    rows: int | None
+    late: int | None
+
+
+class Figures(Protocol):
+    """What a host knows of its data."""
+
+    def stream(self, name: str) -> StreamFigures: ...
+
+    def table_rows(self, name: str) -> int | None: ...
+
+    def family_error(self, family: Family) -> str | None:
+        """Why a family is in quarantine; None if it is not."""
+
+    def query_errors(self, family: Family, ids: Ints) -> pa.Array:
+        """By query, why it is in quarantine; NULL if it is not."""
+
+    def function_errors(self, name: str) -> tuple[int | None, str | None]:
+        """For how many rows its calls failed, and how the last of them did."""
+
+
+def show(session: Session, what: str, figures: Figures) -> pa.Table:
+    """`what` is STREAMS, TABLES, QUERIES, …"""
+    return _SHOW[what](session, figures)
+
+
+def _streams(session: Session, figures: Figures) -> pa.Table:
+    streams = list(session.catalog.streams)
+    known = [figures.stream(s.name) for s in streams]
+    return pa.table(
+        {
+            "stream": pa.array([s.name for s in streams], pa.string()),
+            "columns": pa.array([columns_text(s.fields) for s in streams], pa.string()),
+            "watermark": times(np.array([k.watermark for k in known], np.int64)),
+            "rows": pa.array([k.rows for k in known], pa.int64()),
+            "late": pa.array([k.late for k in known], pa.int64()),
+        }
+    )
+
+
+def _tables(session: Session, figures: Figures) -> pa.Table:
+    tables = list(session.catalog.tables)
+    return pa.table(
+        {
+            "table": pa.array([x.name for x in tables], pa.string()),
+            "columns": pa.array([columns_text(x.fields) for x in tables], pa.string()),
+            "retroactive": pa.array([x.retroactive for x in tables], pa.bool_()),
+            "rows": pa.array([figures.table_rows(x.name) for x in tables], pa.int64()),
+        }
+    )
+
+
+def _queries(session: Session, figures: Figures) -> pa.Table:
+    names, families, errors = ([pa.array([], pa.string())] for _ in range(3))
+    for f in session.registry:
+        if f.kind != "view":
+            rows = f.queries.rows()
+            live = rows.live()
+            names.append(rows.names_at(live))
+            families.append(pa.repeat(f.name, len(live)))
+            errors.append(figures.query_errors(f, rows.ids_at(live)))
+    columns = {"query": names, "family": families, "error": errors}
+    return pa.table({name: pa.concat_arrays(parts) for name, parts in columns.items()})
+
+
+def _families(session: Session, figures: Figures) -> pa.Table:
+    families = [f for f in session.registry if f.kind != "view"]
+    return pa.table(
+        {
+            "family": pa.array([f.name for f in families], pa.string()),
+            "queries": pa.array([len(f.queries) for f in families], pa.int64()),
+            "parameters": pa.array([columns_text(f.bound.params) for f in families], pa.string()),
+            "first_text": pa.array([f.sql for f in families], pa.string()),
+            "error": pa.array([figures.family_error(f) for f in families], pa.string()),
+        }
+    )
+
+
+def _views(session: Session, figures: Figures) -> pa.Table:
+    views = list(session.catalog.views)
+    return pa.table(
+        {
+            "view": pa.array([v.name for v in views], pa.string()),
+            "columns": pa.array([columns_text(v.query.fields) for v in views], pa.string()),
+        }
+    )
+
+
+def _sinks(session: Session, figures: Figures) -> pa.Table:
+    sinks = list(session.catalog.sinks)
+    return pa.table(
+        {
+            "sink": pa.array([s.name for s in sinks], pa.string()),
+            "format": pa.array([s.external.format for s in sinks], pa.string()),
+            "for": pa.array([", ".join(s.targets) or "all" for s in sinks], pa.string()),
+        }
+    )
+
+
+def _functions(session: Session, figures: Figures) -> pa.Table:
+    """The user's functions, then those of the language, by name."""
+    rows: list[tuple[Any, ...]] = []
+    for f in session.catalog.functions:
+        takes = ", ".join(t.name_of(x) for x in f.takes)
+        rows.append((f.name, takes, t.name_of(f.gives), f"user ({f.kind})", *figures.function_errors(f.name.lower())))
+    built_in = {name: (s.takes, s.gives, "built-in") for name, s in NAMED.items()}
+    built_in |= {name: (*form, "built-in") for name, form in FORMS.items()}
+    built_in |= {name: (*form, "aggregate") for name, form in AGGREGATES.items()}
+    rows += [(name, *built_in[name], None, None) for name in sorted(built_in)]
+    columns = {"function": pa.string(), "takes": pa.string(), "gives": pa.string(), "kind": pa.string()}
+    columns |= {"errors": pa.int64(), "last_error": pa.string()}
+    return pa.table([pa.array([r[i] for r in rows], x) for i, x in enumerate(columns.values())], names=list(columns))
+
+
+_SHOW: dict[str, Callable[[Session, Figures], pa.Table]] = {
+    "STREAMS": _streams,
+    "TABLES": _tables,
+    "QUERIES": _queries,
+    "FAMILIES": _families,
+    "VIEWS": _views,
+    "SINKS": _sinks,
+    "FUNCTIONS": _functions,
+}
+
+
+def columns_text(fields: tuple[Field, ...]) -> str:
+    return ", ".join(f"{f.name} {t.name_of(f.type)}" for f in fields)
+
+
+def explain(session: Session, name: str) -> tuple[Family, list[str]]:
+    """The family of a query, or with this name, and its plan: with how many queries share it, and the constants of the
+    query."""
+    family, values = _find(session, name)
+    n = len(family.queries)
+    lines = [f"family {family.name}: {n} {'query' if n == 1 else 'queries'}"]
+    if family.bound.params:
+        lines.append("parameters: " + columns_text(family.bound.params))
+    if values:
+        lines.append(
+            f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
+        )
+    lines.append(plan_text.explain(family.plan, lambda _: f"shared by {n}"))
+    return family, lines
+
+
+def _find(session: Session, name: str) -> tuple[Family, list[Any]]:
+    """A family by its name; or that of a query, with the query's constants."""
+    registry = session.registry
+    family = registry.find(name) if isinstance(name, str) else None
+    if family is not None:
+        return family, []
+    owner = registry.owner(name) if isinstance(name, str) else None
+    if owner is None:
+        known = [f.name for f in registry] + [n for f in registry for n in f.queries.some_names(100)]
+        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
+    family, query = owner
+    rows = family.queries.rows()
+    return family, [_value(p[0]) for p in rows.all_params_at(rows.positions(np.array([query])))]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    return ConstantList(scalar.values) if isinstance(scalar, pa.ListScalar) else scalar.as_py()
