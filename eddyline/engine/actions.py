@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -67,8 +67,7 @@ class RemoveFamily:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddQuery:
+class AddQuery(NamedTuple):
     """One query; its id follows the family's last one. Its values have the types of the parameters."""
 
     family: int
@@ -96,8 +95,7 @@ class LoadQueries:
     params: tuple[pa.Array, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DropQuery:
+class DropQuery(NamedTuple):
     family: int
     id: int
     name: str

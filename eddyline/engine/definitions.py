@@ -1,17 +1,16 @@
 """Definitions: the relations, functions, families and query tables that a list of actions has defined.
 
 `apply` is the only interpreter of actions. Every process has definitions: a connection, the driver of a pipeline, and
-each of its buckets and packers. They differ in their *share* of the query tables, and in who listens: an engine runs
-families, a registry keeps names. Listeners are told in the order in which they were added.
+each of its buckets and packers. They differ in their *share* of the query tables, and in whom they tell: a runner (an
+engine) where families run, a name keeper (a registry) where users name queries.
 
-Only two actions can fail here: NewFamily, if a listener refuses it, and ChangeTable, if a key would be violated. Then
-nothing has changed. All else was checked when the action was made.
+An action applies whole or not at all. What can fail was checked when it was made, but for the start of a family, which
+its runner may refuse, and the key of a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -51,7 +50,7 @@ from eddyline.state.delta import Delta, Ints
 
 Since = Callable[[int, Ints], Ints | int]  # (family, ids) -> the arrival number from which each query sees tuples
 Ids = Sequence[int] | Ints
-Names: TypeAlias = "tuple[str] | pa.Array"  # of one query, or of many
+Names: TypeAlias = "str | pa.Array"  # of one query, or of many
 _NOBODY = np.empty(0, np.int64)
 
 
@@ -60,8 +59,8 @@ def from_the_start(family: int, ids: Ints) -> int:
     return 0
 
 
-class Listener:
-    """What happens to definitions. A listener overrides what it wants to hear of."""
+class Runner(Protocol):
+    """Runs families, and is told what happens to definitions."""
 
     def relation_defined(self, relation: Relation) -> None: ...
 
@@ -75,20 +74,33 @@ class Listener:
     def family_split(self, family: Family) -> None:
         """The split of a family has been decided, and with it where it runs."""
 
-    def queries_adding(self, family: Family, ids: Ids, names: Names) -> None:
-        """Queries are about to be added; if this raises, they are not."""
-
     def queries_added(self, family: Family, ids: Ids) -> None: ...
 
     def queries_dropping(self, family: Family) -> None:
         """Queries of the family are about to be dropped, and can still be seen."""
 
-    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None: ...
+    def queries_dropped(self, family: Family, ids: Ids) -> None: ...
+
+    def queries_compacting(self, family: Family) -> None:
+        """The rows of dropped queries are about to be removed: nobody may refer to them any more."""
 
     def table_changing(self, table: str) -> None:
         """The rows of a table are about to change, and can still be seen."""
 
     def table_changed(self, table: str, delta: Delta) -> None: ...
+
+
+class NameKeeper(Protocol):
+    """Keeps the names of families and queries."""
+
+    def family_created(self, family: Family) -> None: ...
+
+    def family_removed(self, family: Family) -> None: ...
+
+    def claim(self, family: Family, ids: Ids, names: Names) -> None:
+        """Names of queries that are about to be added; if this raises, they are not."""
+
+    def release(self, names: Names) -> None: ...
 
 
 class Share(Protocol):
@@ -157,7 +169,8 @@ class Definitions:
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
         self.scripts: set[str] = set()  # digests of the script's statements that were applied
         self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the actions to come add and drop again
-        self.listeners: list[Listener] = []
+        self.runner: Runner | None = None
+        self.names: NameKeeper | None = None
         self._bodies = PlainBodies() if bodies is None else bodies
         self.functions = Functions(self._bodies.mapping(), {})
         self.function_actions: dict[str, DefineFunction] = {}
@@ -170,16 +183,18 @@ class Definitions:
         match action:
             case AddQuery():
                 family = self.families[action.family]
-                first = int(since(family.number, _NOBODY))
-                add = partial(family.queries.add_one, action.name, action.values, first)
-                self._added(family, (family.queries.next_id,), (action.name,), add)
-                self.live[family.number] += 1
+                if self.names is not None:
+                    self.names.claim(family, (family.queries.next_id,), action.name)
+                id_ = family.queries.add_one(action.name, action.values, int(since(action.family, _NOBODY)))
+                self.live[action.family] += 1
+                if self.runner is not None:
+                    self.runner.queries_added(family, (id_,))
             case DropQuery():
                 family = self.families[action.family]
-                for listener in self.listeners:
-                    listener.queries_dropping(family)
+                if self.runner is not None:
+                    self.runner.queries_dropping(family)
                 family.queries.drop_one(action.id)
-                self._dropped(family, (action.id,), (action.name,))
+                self._dropped(family, (action.id,), action.name)
             case AddQueries() | LoadQueries():
                 self._add(self.families[action.family], action, since)
             case DropQueries():
@@ -188,8 +203,10 @@ class Definitions:
                 self._quarantine(self.families[action.family], action)
             case NewFamily():
                 family = action.family or self._family(action)
-                for listener in self.listeners:
-                    listener.family_created(family)
+                if self.runner is not None:
+                    self.runner.family_created(family)
+                if self.names is not None:
+                    self.names.family_created(family)
                 self.families[family.number] = family
                 self.live[family.number] = 0
                 self.next_family = max(self.next_family, family.number + 1)
@@ -197,8 +214,8 @@ class Definitions:
                 self._remove(self.families[action.number])
             case FixCells() | SplitQueries():
                 self.splits[action.family] = action
-                for listener in self.listeners:
-                    listener.family_split(self.families[action.family])
+                if self.runner is not None:
+                    self.runner.family_split(self.families[action.family])
             case ChangeTable():
                 self.change_table(action.table.lower(), action.gone, action.new)
             case Define():
@@ -206,8 +223,8 @@ class Definitions:
             case Undefine():
                 self.catalog.undefine(action.kind, action.name)
                 self.tables.pop(action.name.lower(), None)
-                for listener in self.listeners:
-                    listener.relation_removed(action.kind, action.name)
+                if self.runner is not None:
+                    self.runner.relation_removed(action.kind, action.name)
             case DefineFunction():
                 self._define_function(action)
             case NextFamily():
@@ -221,8 +238,8 @@ class Definitions:
         self.catalog.add(relation)
         if isinstance(relation, Table):
             self.tables[relation.name.lower()] = TableRows(relation)
-        for listener in self.listeners:
-            listener.relation_defined(relation)
+        if self.runner is not None:
+            self.runner.relation_defined(relation)
 
     def _define_function(self, action: DefineFunction) -> None:
         self._bodies = self._bodies.plus(action)
@@ -240,11 +257,11 @@ class Definitions:
 
     def change_rows(self, table: str, change: Callable[[], Delta]) -> None:
         """The one way in which the rows of a table change, by an action or from its source; `change` does it."""
-        for listener in self.listeners:
-            listener.table_changing(table)
+        if self.runner is not None:
+            self.runner.table_changing(table)
         delta = change()
-        for listener in self.listeners if len(delta) else ():
-            listener.table_changed(table, delta)
+        if self.runner is not None and len(delta):
+            self.runner.table_changed(table, delta)
 
     # families
 
@@ -257,12 +274,14 @@ class Definitions:
         )
 
     def _remove(self, family: Family) -> None:
-        for listener in self.listeners:
-            listener.queries_dropping(family)
+        if self.runner is not None:
+            self.runner.queries_dropping(family)
         for store in (self.families, self.live, self.splits, self.quarantined):
             store.pop(family.number, None)
-        for listener in self.listeners:
-            listener.family_removed(family)
+        if self.names is not None:
+            self.names.family_removed(family)
+        if self.runner is not None:
+            self.runner.family_removed(family)
 
     # queries
 
@@ -283,20 +302,18 @@ class Definitions:
             owned = stays if owned is None else owned & stays
         if owned is not None:
             ids, names, params = ids[owned], names.filter(owned), tuple(p.filter(owned) for p in params)
-        from_ = np.broadcast_to(np.asarray(since(family.number, ids), np.int64), len(ids))
-        self._added(family, ids, names, partial(family.queries.add_some, names, params, ids, from_, next_id))
-
-    def _added(self, family: Family, ids: Ids, names: Names, add: Callable[[], object]) -> None:
-        for listener in self.listeners:
-            listener.queries_adding(family, ids, names)
+        first = since(family.number, ids)
+        from_ = np.full(len(ids), first, np.int64) if isinstance(first, int) else first
+        if self.names is not None:
+            self.names.claim(family, ids, names)
         try:
-            add()
+            family.queries.add_some(names, params, ids, from_, next_id)
         except BaseException:
-            for listener in self.listeners:
-                listener.queries_dropped(family, ids, names)
+            if self.names is not None:
+                self.names.release(names)
             raise
-        for listener in self.listeners if len(ids) else ():
-            listener.queries_added(family, ids)
+        if self.runner is not None and len(ids):
+            self.runner.queries_added(family, ids)
 
     def _drop(self, family: Family, ids: Ints) -> None:
         out = self.quarantined.get(family.number, {})
@@ -319,8 +336,8 @@ class Definitions:
         if not self.keeps(family):
             self.live[family.number] -= len(ids)
             return
-        for listener in self.listeners:
-            listener.queries_dropping(family)
+        if self.runner is not None:
+            self.runner.queries_dropping(family)
         rows = family.queries.rows()
         here = rows.here(ids)
         family.queries.drop(here)
@@ -329,7 +346,12 @@ class Definitions:
 
     def _dropped(self, family: Family, ids: Ids, names: Names) -> None:
         self.live[family.number] -= len(ids)
-        for listener in self.listeners:
-            listener.queries_dropped(family, ids, names)
-        if family.queries.crowded:
+        if self.names is not None:
+            self.names.release(names)
+        crowded = family.queries.crowded
+        if self.runner is not None:
+            self.runner.queries_dropped(family, ids)
+            if crowded:
+                self.runner.queries_compacting(family)
+        if crowded:
             family.queries.compact()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.engine.actions import Action, Relation, RelationKind
 from eddyline.engine.clocks import Clocks
 from eddyline.engine.deferred import Found, delta_of
-from eddyline.engine.definitions import Definitions, Ids, Listener, Names, Since
+from eddyline.engine.definitions import Definitions, Ids, Since
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.engine.history import History
@@ -56,7 +56,7 @@ class EngineOptions:
     most_bytes: int = MOST_BYTES
 
 
-class Engine(Listener):
+class Engine:
     def __init__(
         self,
         definitions: Definitions,
@@ -77,18 +77,18 @@ class Engine(Listener):
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
         self._parts: list[Part | InitialPart] = []
-        definitions.listeners.append(self)
+        definitions.runner = self
 
     # saved state
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
         """Inside, definitions are applied whose effects are part of the saved state: nothing is started or stepped."""
-        self.definitions.listeners.remove(self)
+        self.definitions.runner = None
         try:
             yield
         finally:
-            self.definitions.listeners.insert(0, self)
+            self.definitions.runner = self
 
     def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
         """Lets a family go on from its saved state, whatever its operators held before."""
@@ -150,15 +150,19 @@ class Engine(Listener):
         self._parts.append(part if self.options.results == "deferred" else part.resolve())
 
     def queries_dropping(self, family: Family) -> None:
-        if family.number in self.running:
-            self.flush(self.running[family.number])
+        running = self.running.get(family.number)
+        if running is not None and running.initial is not None:
+            self.flush(running)
 
-    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None:
+    def queries_dropped(self, family: Family, ids: Ids) -> None:
+        running = self.running.get(family.number)
+        if running is not None and running.forget(ids):
+            self.attempt(running, running.compact)
+
+    def queries_compacting(self, family: Family) -> None:
         running = self.running.get(family.number)
         if running is not None:
-            self.attempt(running, partial(running.forget, ids))
-            if family.queries.crowded:
-                self.attempt(running, running.compact)
+            self.attempt(running, running.compact)
 
     def table_changing(self, table: str) -> None:
         for running in self._readers(table):

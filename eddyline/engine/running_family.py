@@ -18,7 +18,7 @@ from eddyline.engine.answers import Answers
 from eddyline.engine.deferred import Deferred, FilterChain, Found, JoinChain
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
-from eddyline.index.upkeep import worth_clearing
+from eddyline.index import upkeep
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import Counting
 from eddyline.operators.evaluate import Functions, evaluate
@@ -226,11 +226,10 @@ class RunningFamily:
         queries = self.family.queries.rows()
         return int(queries.since_at(queries.live()).min(initial=MAX))
 
-    def forget(self, queries: Iterable[int]) -> None:
-        """Dropped queries get no more changes; what operators keep for them goes when it is worth a pass."""
+    def forget(self, queries: Iterable[int]) -> bool:
+        """Dropped queries get no more changes. Tells whether removing what operators keep for them is worth a pass."""
         self._forgotten.extend(queries)
-        if worth_clearing(self.family.queries.live + 4 * len(self._forgotten), self.family.queries.live):
-            self.compact()
+        return 4 * len(self._forgotten) > self.family.queries.live + upkeep.SPARE
 
     def compact(self) -> None:
         """Removes what operators keep for dropped queries."""

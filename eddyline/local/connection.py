@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from eddyline.delivery.changes import Arrival, Changes, Lookup
-from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, Undefine, undoing
+from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, DropQueries, Undefine, undoing
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.engine import Engine, EngineOptions
 from eddyline.engine.failures import FamilyFailure, computing
@@ -61,22 +61,19 @@ class Connection:
         text = sql if isinstance(sql, str) else ""
         if not text.isascii():
             _require_whole_characters(text)
-        actions = self.session.known(text)
-        if actions is None:
+        action = self.session.known(text)
+        if action is None:
             return run_script(self, parse(sql), sql)
-        changes = self.apply(actions)
-        return changes if isinstance(actions[0], AddQuery) else None
+        if self.engine.failed:
+            self._refuse_queries([action])
+        parts = self.engine.apply(action)
+        return self._changes(parts) if isinstance(action, AddQuery) else self.guard.tell()
 
     def apply(self, actions: Sequence[Action]) -> Changes:
-        """Applies the actions of one statement. A family in quarantine takes no queries."""
-        for action in actions if self.engine.failed else ():
-            if isinstance(action, AddQuery | AddQueries):
-                self._require_running(self.registry.number(action.family))
-        return self._applied(actions)
-
-    def _applied(self, actions: Sequence[Action]) -> Changes:
-        """Applies all actions, or none if one fails."""
+        """Applies the actions of one statement: all of them, or none if one fails."""
         parts: list[Part | InitialPart] = []
+        if self.engine.failed:
+            self._refuse_queries(actions)
         for i, action in enumerate(actions):
             try:
                 parts += self.engine.apply(action)
@@ -86,12 +83,19 @@ class Connection:
                 raise
             if isinstance(action, Undefine):
                 self.dead.pop(action.name.lower(), None)
-        if any(isinstance(action, ChangeTable) for action in actions):
+        if actions and isinstance(actions[-1], ChangeTable):
             return self._collected([p.resolve() for p in parts])
         return self._changes(parts)
 
     def insert(self, stream: str, rows: pa.Table) -> Changes:
         return self.push(stream, rows)
+
+    def _refuse_queries(self, actions: Sequence[Action]) -> None:
+        """A family in quarantine takes no queries, unless all that it had begin anew."""
+        resumed = {a.family for a in actions if isinstance(a, DropQueries)}
+        for action in actions:
+            if isinstance(action, AddQuery | AddQueries) and action.family not in resumed:
+                self._require_running(self.registry.number(action.family))
 
     # rows and time
 
@@ -166,7 +170,7 @@ class Connection:
         if family.number not in self.engine.failed:
             raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW FAMILIES tells which families failed.")
         rows = family.queries.rows()
-        return self._applied(self.session.resume(family, rows.ids_at(rows.live())))
+        return self.apply(self.session.resume(family, rows.ids_at(rows.live())))
 
     def function(
         self,

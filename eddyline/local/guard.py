@@ -47,6 +47,8 @@ class LocalGuard:
 
     def tell(self) -> None:
         """Warns of families that failed since it was last called. To be called last: a warning may be an error."""
+        if not self._untold and self._interruption is None:
+            return
         untold, self._untold = self._untold, []
         interruption, self._interruption = self._interruption, None
         if interruption is not None:

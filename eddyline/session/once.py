@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.engine.memory import most_step_bytes
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import Error
 from eddyline.operators.base import Step
@@ -33,16 +32,15 @@ def select(session: Session, text: QueryText) -> pa.Table:
     standing = _without_streams(session.catalog)
     _refuse_streams(session.catalog, standing, text)
     binding = bind_family(standing, text, ())
-    contents = _contents(
-        session, standing, {s.table for s in sources(binding.bound.query) if isinstance(s, TableSource)}
-    )
+    read = {s.table.lower() for s in sources(binding.bound.query) if isinstance(s, TableSource)}
+    contents = _contents(session, standing, read)
     asking = QueryTable(())
     asking.add_one("once", (), 0)
     root = lower_family(plan(binding.bound.query))
     nobody = asking.rows().only(np.empty(0, np.int64))
     functions = session.definitions.functions
     uncounted = Functions(functions.bodies, {})  # what goes wrong is counted once, in the replay
-    room = Room(most_step_bytes())
+    room = Room(session.most_bytes)
     root.pull(Step("arrivals", 0, 0, nobody, uncounted, {}, contents, room=room))  # builds the state of joins
     answer = root.pull(Step("replay", 0, 0, asking.rows(), functions, {}, contents, room=room))
     answer = answer.take(answer.exp == MAX).spread()

@@ -1,4 +1,4 @@
-"""The registry: every family and query by name, and families by shape."""
+"""The registry: every family and query by name, and families by shape and by the template of a text."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.engine.definitions import Definitions, Ids, Listener, Names
+from eddyline.engine.definitions import Definitions, Ids, Names
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.session.query_names import FREE, QueryNames
+from eddyline.session.templates import Templates
 from eddyline.sql.bound import Call, Constant, Param, Query, StreamSource, sources, walk
 from eddyline.sql.columns import as_type
 from eddyline.state.delta import Ints
 
+FEW = 16  # names that are looked at one by one: Arrow's kernels cost more to call
 
-class Registry(Listener):
-    """Names of families and queries, and families by shape. What is looked up here was defined by actions."""
+
+class Registry:
+    """What is looked up here was defined by actions."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.names = QueryNames()
+        self.templates = Templates()
         self._definitions = definitions
         self._by_name: dict[str, Family] = {}
         self._by_shape: dict[tuple[Query, tuple[tuple[str, str], ...]], Family] = {}
-        definitions.listeners.append(self)
+        definitions.names = self
 
     def __iter__(self) -> Iterator[Family]:
         return iter(list(self._definitions.families.values()))
@@ -60,7 +64,7 @@ class Registry(Listener):
             owner = self.names.owner(query)
         except UnicodeEncodeError:  # half a character: no name has one
             return None
-        return None if owner is None else (self.number(owner[0]), owner[1])
+        return None if owner is None else (self._definitions.families[owner[0]], owner[1])
 
     def query(self, name: str) -> tuple[Family, int]:
         owner = self.owner(name) if isinstance(name, str) else None
@@ -97,7 +101,7 @@ class Registry(Listener):
 
     def require_new(self, names: pa.Array) -> None:
         """Names for new queries: none twice, none in use."""
-        if len(names) != len(names.unique()):
+        if len(names) > 1 and len(names) != len(names.unique()):
             counts = names.value_counts()
             twice = counts.filter(pc.greater(counts.field(1), 1)).field(0)[0].as_py()
             raise DataError(f"The query {twice!r} stands in the table more than once.", hint="Names must be unique.")
@@ -108,13 +112,19 @@ class Registry(Listener):
                 f"There is already a query {names[int(clash[0])].as_py()!r} (row {int(clash[0])} of the table).",
                 hint="Drop it first, or choose another name; no row of the table was registered.",
             )
-        families = pc.is_in(pc.utf8_lower(names), pa.array(list(self._by_name), pa.string()))
-        if pc.any(families).as_py():
-            row = pc.index(families, True).as_py()
+        row = self._first_family(names)
+        if row is not None:
             raise CatalogError(
                 f"The name {names[row].as_py()!r} (row {row} of the table) is taken by a family.",
                 hint="Choose another name; no row of the table was registered.",
             )
+
+    def _first_family(self, names: pa.Array) -> int | None:
+        """The first position of a name that is a family's."""
+        if len(names) <= FEW:
+            return next((i for i, name in enumerate(names.to_pylist()) if name.lower() in self._by_name), None)
+        families = pc.is_in(pc.utf8_lower(names), pa.array(list(self._by_name), pa.string()))
+        return int(pc.index(families, True).as_py()) if pc.any(families).as_py() else None
 
     def ids_of(self, family: Family, names: Sequence[str] | pa.Array | pa.ChunkedArray) -> Ints:
         """The ids of queries of a family, to be dropped."""
@@ -141,18 +151,19 @@ class Registry(Listener):
     def family_removed(self, family: Family) -> None:
         rows = family.queries.rows()
         self.names.release(rows.names_at(rows.live()))
+        self.templates.forget(family)
         del self._by_name[family.name.lower()]
         self._by_shape.pop((family.bound.query, tuple(family.options.items())), None)
 
-    def queries_adding(self, family: Family, ids: Ids, names: Names) -> None:
-        if isinstance(names, tuple):
-            self.names.take_one(names[0], family.number, ids[0])
+    def claim(self, family: Family, ids: Ids, names: Names) -> None:
+        if isinstance(names, str):
+            self.names.take_one(names, family.number, int(ids[0]))
         else:
             self.names.take(names, family.number, np.asarray(ids))
 
-    def queries_dropped(self, family: Family, ids: Ids, names: Names) -> None:
-        if isinstance(names, tuple):
-            self.names.release_one(names[0])
+    def release(self, names: Names) -> None:
+        if isinstance(names, str):
+            self.names.release_one(names)
         else:
             self.names.release(names)
 
@@ -167,7 +178,8 @@ def checked_parameters(family: Family, table: pa.Table) -> tuple[pa.Array, list[
             f"The table for family {family.name!r} lacks column {missing[0]!r}.",
             hint=f"It needs {', '.join(expected)}; it has {', '.join(table.column_names) or 'none'}.",
         )
-    extra = [c for c in table.column_names if c.lower() not in {e.lower() for e in expected}]
+    known = {e.lower() for e in expected}
+    extra = [c for c in table.column_names if c.lower() not in known]
     if extra:
         raise DataError(f"Family {family.name!r} has no parameter {extra[0]!r}.", hint=did_you_mean(extra[0], expected))
     if len(have) < table.num_columns:

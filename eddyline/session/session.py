@@ -23,14 +23,15 @@ from eddyline.engine.actions import (
     NewFamily,
     RemoveFamily,
 )
-from eddyline.engine.definitions import Definitions, Listener
+from eddyline.engine.definitions import Definitions
 from eddyline.engine.family import Family, check_options
+from eddyline.engine.memory import most_step_bytes
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.operators.user_functions import KINDS, FunctionKind
 from eddyline.session import input_rows
 from eddyline.session.registry import Registry, checked_parameters
-from eddyline.session.templates import Templates, cut, dropped_query
+from eddyline.session.templates import cut, dropped_query
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.dialect import OF_THE_SYNTAX
@@ -47,23 +48,20 @@ class Contents(Protocol):
     def view(self, name: str) -> pa.Table: ...
 
 
-class Session(Listener):
-    def __init__(self, definitions: Definitions, contents: Contents) -> None:
+class Session:
+    def __init__(self, definitions: Definitions, contents: Contents, most_bytes: int | None = None) -> None:
+        """`most_bytes`: how much a query that is asked once may build."""
         self.definitions = definitions
         self.contents = contents
+        self.most_bytes = most_bytes or most_step_bytes()
         self.catalog = definitions.catalog
         self.registry = Registry(definitions)
-        self.templates = Templates()
         self.prebound: dict[int, tuple[int, Binding]] = {}  # by text: bound against a version of the catalog
-        definitions.listeners.append(self)
-
-    def family_removed(self, family: Family) -> None:
-        self.templates.forget(family)
 
     # queries registered as text
 
-    def known(self, text: str) -> list[Action] | None:
-        """The actions of a text that need not be parsed: a lone DROP CONTINUOUS QUERY, or a query whose template is
+    def known(self, text: str) -> Action | None:
+        """The action of a text that need not be parsed: a lone DROP CONTINUOUS QUERY, or a query whose template is
         known. None: it must be parsed."""
         dropped = dropped_query(text)
         if dropped is not None:
@@ -72,14 +70,13 @@ class Session(Listener):
         pieces = cut(text)
         if pieces is None:
             return None
-        values = self.templates.values(pieces, self.catalog.version)
-        if (
-            values is None
-            or self.registry.get(values[0].number) is not values[0]
-            or not self.registry.is_free(pieces.name)
-        ):
+        known = self.registry.templates.values(pieces, self.catalog.version)
+        if known is None or not self.registry.is_free(pieces.name):
             return None
-        return [AddQuery(values[0].number, pieces.name, values[1])]
+        family, values = known
+        if self.registry.get(family.number) is not family:  # it was removed, or could not start
+            return None
+        return AddQuery(family.number, pieces.name, values)
 
     def create_query(
         self, name: str, query: QueryText, options: Mapping[str, str], text: str, statement: str
@@ -90,7 +87,7 @@ class Session(Listener):
         family, actions = self.family_of_shape(binding, options, text)
         pieces = cut(statement)
         if pieces is not None and pieces.name == name:
-            self.templates.learn(pieces, family, binding.recipes, binding.bound)
+            self.registry.templates.learn(pieces, family, binding.recipes, binding.bound)
         return [*actions, AddQuery(family.number, name, binding.bound.values)]
 
     def family_of_shape(self, binding: Binding, options: Mapping[str, str], text: str) -> tuple[Family, list[Action]]:
@@ -146,11 +143,11 @@ class Session(Listener):
             return [RemoveFamily(target.number)]
         return [DropQueries(target.number, ids)] if len(ids) else []
 
-    def drop_query(self, family: Family, query: int, name: str) -> list[Action]:
+    def drop_query(self, family: Family, query: int, name: str) -> Action:
         """A family of texts is removed with its last query."""
-        if family.kind == "implicit" and len(family.queries) == 1:
-            return [RemoveFamily(family.number)]
-        return [DropQuery(family.number, query, name)]
+        if family.queries.live == 1 and family.kind == "implicit":
+            return RemoveFamily(family.number)
+        return DropQuery(family.number, query, name)
 
     def resume(self, family: Family, ids: Ints) -> list[Action]:
         """The same queries under new ids, as if they had just been registered."""

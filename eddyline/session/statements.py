@@ -111,7 +111,7 @@ def _drop(session: Session, s: st.Drop, _: st.Statement) -> list[Action]:
             family, query = registry.query(s.name)
             if family.kind == "view":
                 raise CatalogError(f"{s.name!r} is a materialized view.", hint=f"DROP MATERIALIZED VIEW {s.name}.")
-            return session.drop_query(family, query, s.name)
+            return [session.drop_query(family, query, s.name)]
         case "family":
             family = registry.named(s.name)
             if family.kind != "declared":

@@ -124,7 +124,7 @@ class Mirror(LoggedSession):
                 return run_script(self, script, sql)
         with self.commit():
             known = self.session.known(sql) if isinstance(sql, str) else None
-            return run_script(self, parse(sql), sql) if known is None else self.apply(known)
+            return run_script(self, parse(sql), sql) if known is None else self.apply([known])
 
     @contextmanager
     def _bound_before(self, script: Sequence[Statement]) -> Iterator[None]:

@@ -17,6 +17,7 @@ _CALENDAR = {
     t.TIMESTAMP: tuple((x - _EPOCH) // timedelta(microseconds=1) for x in (datetime.min, datetime.max)),
     t.DATE: tuple((x - _EPOCH.date()).days for x in (date.min, date.max)),
 }
+_UNCHECKED = frozenset(x for x in t.BY_NAME.values() if x not in (t.STRING, t.TIMESTAMP, t.DATE))  # any value is good
 
 
 def as_type(
@@ -24,6 +25,8 @@ def as_type(
 ) -> pa.Array:
     """The column in the type; ValueError says what does not fit. `text`: whether it must be looked at for bad UTF-8."""
     array = _plain(array)
+    if array.type == to and to in _UNCHECKED:
+        return array
     if text == "checked" and is_text(array.type):
         _check_text(array)
     converted = in_type(array, to)
@@ -44,7 +47,7 @@ def in_type(array: pa.Array | pa.ChunkedArray, to: pa.DataType) -> pa.Array:
 def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def outside_calendar(array: pa.Array) -> pa.Array | None:

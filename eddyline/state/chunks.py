@@ -133,16 +133,14 @@ def lists_at(chunks: Chunks, positions: Ints) -> ListRows:
 
 def joined(parts: Sequence[Chunk], type_: pa.DataType) -> pa.Array:
     """Chunks as one array."""
-    arrays = [_whole(p) for p in parts if len(p)]
+    arrays = [p if isinstance(p, pa.Array) else _whole(p) for p in parts if len(p)]
     if not arrays:
         return pa.array([], type_)
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _whole(chunk: Chunk) -> pa.Array:
-    if isinstance(chunk, ListChunk):
-        return chunk.array
-    return chunk.whole() if isinstance(chunk, Compact) else chunk
+def _whole(chunk: ListChunk | Compact) -> pa.Array:
+    return chunk.array if isinstance(chunk, ListChunk) else chunk.whole()
 
 
 def with_chunk(chunks: Chunks, new: pa.Array, growth: int) -> Chunks:
@@ -152,4 +150,5 @@ def with_chunk(chunks: Chunks, new: pa.Array, growth: int) -> Chunks:
     while kept and len(kept[-1]) < growth * size:
         together.append(kept.pop())
         size += len(together[-1])
-    return (*kept, compacted(joined(together[::-1], new.type)))
+    whole = new if len(together) == 1 else joined(together[::-1], new.type)
+    return (*kept, compacted(whole))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.upkeep import worth_clearing
+from eddyline.index import upkeep
 from eddyline.sql.bound import Field
 from eddyline.state.chunks import Chunks, gathered, joined, lists_at, with_chunk
 from eddyline.state.list_rows import ListRows, list_array
@@ -42,7 +42,7 @@ class Steps:
 
     def place_of(self, number: int) -> int:
         """The position of a number that is there, where numbers ascend."""
-        run = int(self.first.searchsorted(number, side="right")) - 1
+        run = int(self.first.searchsorted(number, side="right")) - 1 if len(self.first) > 1 else 0
         return int(self.start[run]) + number - int(self.first[run])
 
     def extended(self, size: int, values: Ints) -> Steps:
@@ -199,7 +199,8 @@ class QueryTable:
         self._mark_gone(self._view().positions(ids), len(ids))
 
     def drop_one(self, query: int) -> None:
-        self._settle()
+        if self._waiting:
+            self._settle()
         self._mark_gone(self._ids.place_of(query), 1)
 
     def _mark_gone(self, places: Ints | int, n: int) -> None:
@@ -210,8 +211,8 @@ class QueryTable:
 
     @property
     def crowded(self) -> bool:
-        """Whether most rows are of dropped queries, and worth clearing away."""
-        return worth_clearing(self._size + len(self._waiting), self.live)
+        """Whether most rows are of dropped queries, and the table worth compacting."""
+        return self._size + len(self._waiting) > 2 * self.live + upkeep.SPARE
 
     def compact(self) -> None:
         """Removes the rows of dropped queries; nobody may refer to them any more."""

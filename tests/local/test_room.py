@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -111,7 +112,8 @@ def test_a_filter_that_accepts_everything_is_counted_before_its_rows_are_listed(
 
 def test_a_query_over_tables_that_would_be_too_large_is_not_created_or_fails_alone(built: list[int]) -> None:
     db = world()
-    db.most_bytes = 200_000
+    db.session.most_bytes = 200_000
+    db.engine.options = replace(db.engine.options, most_bytes=200_000)
     values = ", ".join(f"({i}, 'x')" for i in range(300))
     db.execute(f"INSERT INTO t VALUES {values}; INSERT INTO k VALUES {values}")
     with pytest.raises(eddyline.FamilyError, match="would make a step larger"):

@@ -196,8 +196,8 @@ def test_function_given_under_another_case_is_found(tmp_path: Path) -> None:
 
 def test_clock_policy_is_kept_and_cannot_be_changed(tmp_path: Path) -> None:
     world(clock="max").save(tmp_path / "d")
-    assert eddyline.connect(tmp_path / "d").clock_policy == "max"
-    assert eddyline.connect(tmp_path / "d", clock="max").clock_policy == "max"
+    assert eddyline.connect(tmp_path / "d").engine.options.clock == "max"
+    assert eddyline.connect(tmp_path / "d", clock="max").engine.options.clock == "max"
     with pytest.raises(eddyline.StateError, match="max"):
         eddyline.connect(tmp_path / "d", clock="min")
 

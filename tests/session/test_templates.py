@@ -277,7 +277,7 @@ def test_the_usual_texts_do_take_the_fast_path() -> None:
         db.execute(text)
         known = cut(text)
         assert known is not None
-        assert db.templates.values(known, db.catalog.version) is not None
+        assert db.registry.templates.values(known, db.catalog.version) is not None
 
 
 def test_a_change_of_the_catalog_forgets_what_texts_meant() -> None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline.engine.actions import FixCells, SplitQueries
+from eddyline.engine.engine import Engine
 from eddyline.errors import BindError
 from eddyline.spark import logged
-from eddyline.engine.engine import Engine
 from eddyline.spark.bucket import Bucket
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.seen import Seen, read_seen, seen_file
