@@ -15,11 +15,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from eddyline.engine import engine
 from eddyline.engine.actions import AddQueries, Define, DropQueries, NewFamily, RemoveFamily, Undefine
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
-from eddyline.spark import amendments, guard
+from eddyline.spark import amendments
 from eddyline.spark.checkpoint import mirror_of
 from eddyline.spark.commits import CommitLog
 from eddyline.spark.netting import net
@@ -166,7 +167,7 @@ def test_a_checkpoint_without_a_planned_micro_batch_is_not_amended(tmp_path: Pat
 def test_a_family_that_cannot_start_goes_into_quarantine_and_others_do_not_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: str
 ) -> None:
-    monkeypatch.setattr(guard, "RunningFamily", refusing(ValueError("no such plan")))
+    monkeypatch.setattr(engine, "RunningFamily", refusing(ValueError("no such plan")))
     bare = Bare(tmp_path, f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')", 2, "quarantine")
     bare.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
     bare.mirror.execute(f"CREATE QUERY FAMILY bad (n INT) AS SELECT {distinct} k FROM r [RANGE 1 HOUR] WHERE k > :n")
@@ -182,7 +183,7 @@ def test_a_family_that_is_dropped_is_never_started_in_an_amended_micro_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it does when it starts is the machine's fault, so that it is not put into quarantine."""
-    monkeypatch.setattr(guard, "RunningFamily", refusing(OSError("too much")))
+    monkeypatch.setattr(engine, "RunningFamily", refusing(OSError("too much")))
     inline = Inline(tmp_path, 2, loses=lambda: True)
     inline.mirror.execute(f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
     inline.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")

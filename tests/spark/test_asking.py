@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from eddyline.errors import CatalogError, Error
+from eddyline.errors import CatalogError
 from eddyline.spark import counts
 from eddyline.spark.counts import read_counts
 from tests.spark.bare import Bare, BrokenOff
@@ -119,12 +119,6 @@ def test_a_table_that_a_dataframe_feeds_has_a_source_too(tmp_path: Path) -> None
     for sql in ("SELECT k FROM customers", "INSERT INTO customers VALUES (1, 'x')", "DELETE FROM customers"):
         with pytest.raises(CatalogError):
             host.mirror.execute(sql)
-
-
-def test_a_pipeline_is_not_saved_as_a_connection_is(host: Bare, tmp_path: Path) -> None:
-    with pytest.raises(Error, match="kept in its checkpoint"):
-        host.mirror.save(tmp_path / "saved")
-    assert not (tmp_path / "saved").exists()
 
 
 def test_a_replayed_micro_batch_is_counted_once(host: Bare) -> None:

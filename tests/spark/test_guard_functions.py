@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.engine.running_family import RunningFamily, arrived
-from eddyline.spark.guard import watched
+from eddyline.spark.guard import WorkerGuard
 from eddyline.state.delta import Delta
 from tests.local.common import world
 
@@ -21,12 +21,18 @@ def step(kind: Any, body: Any, on_error: Any) -> tuple[RunningFamily, Delta, lis
     db.execute("CREATE QUERY FAMILY g (p INT) AS SELECT a FROM s WHERE a < :p AND f(a + :p)")
     db.register("g", [{"query": "calls", "p": 3}, {"query": "does not", "p": 0}])
     (running,) = db.engine.running.values()
-    columns = [pa.array([1, 2, 3], pa.int32()) if x.name == "a" else pa.nulls(3, x.type) for x in db.stream("s").fields]
+    columns = [
+        pa.array([1, 2, 3], pa.int32()) if x.name == "a" else pa.nulls(3, x.type)
+        for x in db.catalog.streams["s"].fields
+    ]
     batch = arrived(columns, np.zeros(3, np.int64), 0)
     queries = running.family.queries.rows()
-    found, bad, goes_on = watched(running, on_error, lambda: running.run("arrivals", 0, queries, {"s": batch}))
-    assert goes_on
-    return running, found, bad
+    guard = WorkerGuard(on_error)
+    found = guard.attempt(running, lambda: running.run("arrivals", 0, queries, {"s": batch}))
+    assert isinstance(found, Delta)
+    failed, families = guard.take()
+    assert not families
+    return running, found, failed
 
 
 @pytest.mark.parametrize(("kind", "body"), [("scalar", lambda x: [x]), ("arrow", lambda x: x), ("pandas", lambda x: 1)])
