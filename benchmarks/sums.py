@@ -23,7 +23,7 @@ from numba import njit
 import eddyline
 from benchmarks._report import Figure, report
 from eddyline.operators import group_by
-from eddyline.operators.aggregates import Layout
+from eddyline.operators.counter_layout import Layout
 from eddyline.operators.counters import Counters
 from eddyline.operators.slots import grown
 from eddyline.state.timeline import Events

@@ -2,6 +2,7 @@
 
 The stages, in the order a query passes them:
 
+    aggregates COUNT, SUM and the others: types, counters, reference semantics
     sql        text to bound statements; the catalog
     plan       bound queries to plans; update patterns; EXPLAIN
     index      sorted runs, hash tables and other structures, as kernels over arrays

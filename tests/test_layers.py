@@ -13,6 +13,7 @@ PACKAGE = ROOT / "eddyline"
 # From the ground up. Names in one row are one layer; a layer may import itself and the rows above it.
 LAYERS = (
     ("errors", "types"),
+    ("aggregates",),
     ("sql",),
     ("plan",),
     ("index",),

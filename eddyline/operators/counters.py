@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.index.accumulate import accumulate
 from eddyline.index.exact_sums import ExactSums
-from eddyline.operators.aggregates import Layout
+from eddyline.operators.counter_layout import Layout
 from eddyline.operators.slots import grown
 from eddyline.state.delta import Ints
 from eddyline.state.timeline import Events, Floats
@@ -49,7 +49,7 @@ class Counters:
             events.ints,
             events.floats,
             self.totals,
-            self.layout.halves,
+            self.layout.upper_halves,
             self.sums.arrays,
             self.layout.divisors,
         )

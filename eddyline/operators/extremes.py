@@ -25,10 +25,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Extremes:
-    def __init__(self, function: Literal["min", "max"], type_: pa.DataType, *, takes_back: bool) -> None:
-        self.function = function
-        self.takes_back = takes_back
-        self.stem = Stem([type_], 1, attached=True, takes_back=takes_back)
+    def __init__(self, which: Literal["least", "greatest"], type_: pa.DataType, *, retracts: bool) -> None:
+        self.which = which
+        self.retracts = retracts
+        self.stem = Stem([type_], 1, attached=True, takes_back=retracts)
 
     def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
         """Takes in the rows of groups; NULLs are never an extreme."""
@@ -49,7 +49,7 @@ class Extremes:
         if not len(found):
             ends[last] = last_known(groups)
             return pa.nulls(len(slot), self.stem.types[0]), ends
-        rank = ranks(found.columns[0], self.function)
+        rank = ranks(found.columns[0], self.which)
         group = np.searchsorted(groups, query_of(found))
         asked = np.searchsorted(groups, slot)
         # The instants that matter: those asked for, and the later ones at which a row begins or ends.
@@ -70,7 +70,7 @@ class Extremes:
         value = np.where(winner >= 0, rank[winner], -1)
         until = holds_until(value, instant, place[last], instant_at[1:])
         ends[last] = np.where(value[place[last]] < 0, last_known(groups), until)
-        if not self.takes_back:
+        if not self.retracts:
             coming = instant >= time[last][of_group]
             self._drop_losers(probed, winner[(winner >= 0) & coming], len(found))
         chosen = winner[place]
@@ -89,9 +89,9 @@ class Extremes:
         self.stem.keep(list(masks.values()))
 
 
-def ranks(column: pa.Array, function: str) -> Ints:
-    """1, 2, … from the best value on for MIN or MAX, equal values alike; NaN is above all numbers."""
+def ranks(column: pa.Array, which: Literal["least", "greatest"]) -> Ints:
+    """1, 2, … from the least or greatest value on, equal values alike; NaN is above all numbers."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     rank = np.array(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), np.int64)
-    return rank if function == "min" else rank.max(initial=0) + 1 - rank
+    return rank if which == "least" else rank.max(initial=0) + 1 - rank

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.aggregates.description import Extreme
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.upkeep import worth_clearing
 from eddyline.index.versions import NONE, send_versions
-from eddyline.operators.aggregates import contributions, layout, values
 from eddyline.operators.base import Operator, Step
+from eddyline.operators.counter_layout import contributions, layout, results
 from eddyline.operators.counters import Counters
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
@@ -70,11 +71,11 @@ class GroupBy(Operator):
         self.out_values: list[pa.Array] = [pa.array([], a.type) for a in aggregates]
         self.out_height = 0
         self.extremes = {
-            i: Extremes(a.function, a.type, takes_back=child.takes_back)
-            for i, a in enumerate(aggregates)
-            if a.function == "min" or a.function == "max"
+            i: Extremes(form.which, aggregates[i].type, retracts=child.takes_back)
+            for i, form in enumerate(self.layout.forms)
+            if isinstance(form, Extreme)
         }
-        self.sums = len(self.extremes) < len(aggregates) or not aggregates
+        self.counts = len(self.extremes) < len(aggregates) or not aggregates
         self.range_sums = RangeSums.of(child, keys, self.layout)
 
     def pull(self, step: Step) -> Delta:
@@ -178,14 +179,14 @@ class GroupBy(Operator):
         slot, time = events.slot[at], events.time[at]
         last = np.append(slot[1:] != slot[:-1], True)[: len(slot)]
         until = np.full(len(slot), MAX, np.int64)
-        found = []
+        extreme_columns = []
         for extremes in self.extremes.values():
             column, ends = extremes.at(slot, time, last, self._last_known)
-            found.append(column)
+            extreme_columns.append(column)
             until = np.minimum(until, ends)
-        if self.sums:
+        if self.counts:
             until[last] = np.minimum(until[last], self._last_known(slot[last]))
-        columns = values(self.layout, ints, floats, found)
+        columns = results(self.layout, ints, floats, extreme_columns)
         exists = ints[:, 0] > 0 if self.keys else np.ones(len(slot), np.bool_)
         return History(slot, time, exists, columns, last, until)
 

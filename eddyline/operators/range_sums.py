@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.aggregates.description import Extreme
 from eddyline.index.limbs import decompose, expand, limb_range
 from eddyline.index.range_sums import Sums, contenders
-from eddyline.operators.aggregates import Layout, contributions
 from eddyline.operators.condition import calls_functions, may_overflow
+from eddyline.operators.counter_layout import Layout, contributions
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import ranks
 from eddyline.operators.join import Join
@@ -60,7 +61,7 @@ class RangeSums:
         if not isinstance(child, Join) or keys or not any(child.ranged):
             return None
         arguments = [_argument(child, a) for a in plan.aggregates]
-        extreme = any(a.function in ("min", "max") for a in plan.aggregates)
+        extreme = any(isinstance(form, Extreme) for form in plan.forms)
         lost = any(
             a.argument is not None and found is None for a, found in zip(plan.aggregates, arguments, strict=True)
         )
@@ -76,8 +77,8 @@ class RangeSums:
         factors = [self._factors(1 - arriving, *given, base, size) for given in of_rows]
         limbs = [plan.ints + f * size + j for f in range(plan.floats) for j in range(size - 1)]
         low_halves, high_halves = (
-            [*(plan.halves + 1).tolist(), *limbs],
-            [*plan.halves.tolist(), *(j + 1 for j in limbs)],
+            [*(plan.upper_halves + 1).tolist(), *limbs],
+            [*plan.upper_halves.tolist(), *(j + 1 for j in limbs)],
         )
         sums = Sums.empty(plan.ints + plan.floats * size, low_halves, high_halves)
         for start, queries in probing.listed:
@@ -102,11 +103,9 @@ class RangeSums:
         """By row of an input, its factor of every counter, and of every limb of sums of doubles: what it contributes
         where it is what counts, else 1."""
         limbs = decompose(floats, base, size)
-        for (i, f), (next_i, next_f), argument in zip(
-            self.plan.at, [*self.plan.at[1:], (self.plan.ints, self.plan.floats)], self.arguments, strict=True
-        ):
+        for i, f, argument in zip(self.plan.int_slices, self.plan.float_slices, self.arguments, strict=True):
             if argument is None or argument.input != of:
-                ints[:, i:next_i], limbs[:, f:next_f] = 1, 1
+                ints[:, i], limbs[:, f] = 1, 1
         return np.concatenate([ints, limbs.reshape(len(ints), -1)], axis=1)
 
     def _folded(self, sums: Sums, base: int, size: int) -> Folded:
@@ -121,9 +120,8 @@ class RangeSums:
 
     def extremes(self, arriving: int, probing: Probing, number: int) -> tuple[Delta, Ints, pa.Array]:
         """For one MIN or MAX: changes of rows that may be an extreme, the positions of their queries, their values."""
-        argument, step = self.arguments[number], probing.step
-        assert argument is not None
-        function = self.plan.aggregates[number].function
+        argument, form, step = self.arguments[number], self.plan.forms[number], probing.step
+        assert argument is not None and isinstance(form, Extreme)
         parts: list[tuple[Delta, Ints, pa.Array]] = []
         for start, queries in probing.listed:
             stop = start + len(queries)
@@ -133,7 +131,7 @@ class RangeSums:
                 rank = np.zeros(len(rows.rows), np.int64)
                 if argument.input != arriving:
                     column = evaluate(argument.expr, rows.rows.columns, (), len(rows.rows), step.functions)
-                    rank = ranks(column, function)
+                    rank = ranks(column, form.which)
                     rank[column.is_null().to_numpy(zero_copy_only=False)] = MAX  # NULL is never an extreme
                 tuples, row, query, ends = contenders(
                     queries, probing.asked, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],

@@ -6,16 +6,15 @@ decides what a row joined with a non-retroactive table sees of it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 from typing import Any, TypeAlias
 
+from eddyline.aggregates import AGGREGATES
 from eddyline.reference.scalar import Udfs, value
-from eddyline.reference.values import Row, canonical, comparable, fit, order
+from eddyline.reference.values import Row, canonical, comparable, fit
 from eddyline.sql.bound import (
     Aggregate,
     DerivedSource,
@@ -89,23 +88,11 @@ class _Evaluation:
             yield key + tuple(self._aggregate(a, members) for a in block.aggregates)
 
     def _aggregate(self, aggregate: Aggregate, rows: list[Row]) -> Any:
-        if aggregate.argument is None:
-            return len(rows)
-        given = [self._value(aggregate.argument, row) for row in rows]
-        values = [v for v in given if v is not None]
-        if aggregate.function == "count":
-            return len(values)
-        if not values:
-            return None
-        match aggregate.function:
-            case "min":
-                return min(values, key=order)
-            case "max":
-                return max(values, key=order)
-            case "sum":
-                return fit(_sum(values), aggregate.type)
-            case "avg":
-                return fit(_mean(values), aggregate.type)
+        values: list[Any] = rows
+        if aggregate.argument is not None:
+            given = [self._value(aggregate.argument, row) for row in rows]
+            values = [v for v in given if v is not None]
+        return fit(AGGREGATES[aggregate.function].reference(values), aggregate.type)
 
     def _holds(self, condition: Expr | None, row: Row) -> bool:
         return condition is None or self._value(condition, row) is True
@@ -116,24 +103,3 @@ class _Evaluation:
 
 def _is_historic(source: Source) -> bool:
     return isinstance(source, TableSource) and not source.retroactive
-
-
-def _sum(values: list[Any]) -> Any:
-    """Exact for integers and durations; for floats the float that is nearest to the true sum."""
-    return _quotient(values, 1) if isinstance(values[0], float) else sum(values[1:], start=values[0])
-
-
-def _mean(values: list[float]) -> float:
-    """The float that is nearest to the true mean."""
-    return _quotient(values, len(values))
-
-
-def _quotient(values: list[float], divisor: int) -> float:
-    special = [v for v in values if not math.isfinite(v)]
-    if special:
-        return sum(special)  # the infinity, or NaN
-    exact = sum(map(Fraction, values), start=Fraction(0)) / divisor
-    try:
-        return float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf

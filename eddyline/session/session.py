@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
 from eddyline.engine.actions import (
     Action,
     AddQueries,
@@ -35,7 +36,7 @@ from eddyline.session.templates import cut, dropped_query
 from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.dialect import OF_THE_SYNTAX
-from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
+from eddyline.sql.functions import FORMS, NAMED
 from eddyline.sql.statements import QueryText
 from eddyline.state.delta import Ints
 

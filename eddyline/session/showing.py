@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.plan import explain as plan_text
 from eddyline.session.session import Session
 from eddyline.sql.bound import Field
 from eddyline.sql.constant_lists import ConstantList
-from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
+from eddyline.sql.functions import FORMS, NAMED
 from eddyline.state.delta import Ints, times
 
 
@@ -130,7 +131,7 @@ def _functions(session: Session, figures: Figures) -> pa.Table:
         rows.append((f.name, takes, t.name_of(f.gives), f"user ({f.kind})", *figures.function_errors(f.name.lower())))
     built_in = {name: (s.takes, s.gives, "built-in") for name, s in NAMED.items()}
     built_in |= {name: (*form, "built-in") for name, form in FORMS.items()}
-    built_in |= {name: (*form, "aggregate") for name, form in AGGREGATES.items()}
+    built_in |= {name: (f.takes, f.gives, "aggregate") for name, f in AGGREGATES.items()}
     rows += [(name, *built_in[name], None, None) for name in sorted(built_in)]
     columns = {"function": pa.string(), "takes": pa.string(), "gives": pa.string(), "kind": pa.string()}
     columns |= {"errors": pa.int64(), "last_error": pa.string()}

@@ -20,7 +20,7 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.engine.family import Family
 from eddyline.errors import Error
-from eddyline.sql.bound import BoundQuery
+from eddyline.sql.bound import BoundQuery, groups
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.limits import MOST_CHARACTERS
 from eddyline.sql.scope import ListRecipe, Recipe
@@ -29,7 +29,6 @@ _HEAD = re.compile(r"\s*CREATE\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s+", re.IGNORE
 _DROP = re.compile(r"\s*DROP\s+CONTINUOUS\s+QUERY\s+([A-Z_]\w*)\s*;?\s*", re.IGNORECASE | re.ASCII)
 _LITERAL = re.compile(r"('[^'\\]*'(?!')|(?<![\w.:`\"$@])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))")
 MOST_LITERALS = 4096  # of a text whose template is kept
-_GROUPING = re.compile(r"\b(?:GROUP|HAVING|COUNT|SUM|AVG|MIN|MAX)\b", re.IGNORECASE)
 
 
 def dropped_query(text: str) -> str | None:
@@ -154,7 +153,7 @@ class Templates:
                 makers.append(_maker(found, where, r, param.type, value))
                 used.add(makers[-1][0])  # type: ignore[arg-type]
         fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
-        if any(_GROUPING.search(piece) for piece in found.pieces):
+        if groups(bound.query):
             self._grouping.add(found.template)
         self._known[self._key(found)] = Known(family, tuple(makers), fixed)
 

@@ -18,6 +18,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.lexers import PygmentsLexer
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
 from eddyline.errors import Error
 from eddyline.local.connection import Connection
 from eddyline.shell.commands import COMMANDS, Quit
@@ -32,11 +33,10 @@ KEYWORDS = tuple(
     re.findall(
         r"\w+",
         """
-        ALL ANALYZE AND AS AVG BETWEEN BY CONTINUOUS COUNT CREATE DELAY DELETE DISTINCT DROP EXCEPT EXISTS EXPLAIN
-        FAMILIES FAMILY FOR FROM FUNCTIONS GROUP HAVING IF IN INSERT INTERSECT INTERVAL INTO IS KEY LIKE MATERIALIZED
-        MAX MIN NON NOT NOW NULL OF ON OPTIONS OR PRIMARY QUERIES QUERY RANGE REFRESH RETROACTIVE ROWS SECONDS SELECT
-        SET SHOW SINK SINKS STREAM STREAMS SUM TABLE TABLES UNION UPDATE USING VALUES VIEW VIEWS WATERMARK WHERE WITH
-        WITHIN
+        ALL ANALYZE AND AS BETWEEN BY CONTINUOUS CREATE DELAY DELETE DISTINCT DROP EXCEPT EXISTS EXPLAIN FAMILIES
+        FAMILY FOR FROM FUNCTIONS GROUP HAVING IF IN INSERT INTERSECT INTERVAL INTO IS KEY LIKE MATERIALIZED NON NOT NOW
+        NULL OF ON OPTIONS OR PRIMARY QUERIES QUERY RANGE REFRESH RETROACTIVE ROWS SECONDS SELECT SET SHOW SINK SINKS
+        STREAM STREAMS TABLE TABLES UNION UPDATE USING VALUES VIEW VIEWS WATERMARK WHERE WITH WITHIN
         """,
     )
 )
@@ -132,13 +132,14 @@ class Names(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
+        keywords = sorted([*KEYWORDS, *(name.upper() for name in AGGREGATES)])
         if before.startswith(".") and " " not in before:
             word, known = before, iter(COMMANDS)
         else:
-            word, known = document.get_word_before_cursor(), iter([*self._known(), *KEYWORDS])
+            word, known = document.get_word_before_cursor(), iter([*self._known(), *keywords])
         for name in known:
             if word and name.lower().startswith(word.lower()):
-                text = name.lower() if name in KEYWORDS and word.islower() else name
+                text = name.lower() if name in keywords and word.islower() else name
                 yield Completion(text, start_position=-len(word))
 
 

@@ -96,8 +96,8 @@ Source = StreamSource | TableSource | DerivedSource
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    function: Literal["count", "sum", "avg", "min", "max"]
-    argument: Expr | None  # None only for COUNT(*)
+    function: str  # a name in `eddyline/aggregates`
+    argument: Expr | None  # None for COUNT(*)
     type: pa.DataType
 
 
@@ -167,6 +167,13 @@ def expressions(query: Query) -> Iterator[Expr]:
     for e in (*own, *(o.expr for o in query.outputs)):
         if e is not None:
             yield from walk(e)
+
+
+def groups(query: Query) -> bool:
+    """Whether a block of the query groups, at any depth."""
+    if isinstance(query, SetQuery):
+        return groups(query.left) or groups(query.right)
+    return query.keys is not None or any(groups(s.query) for s in query.sources if isinstance(s, DerivedSource))
 
 
 def sources(query: Query) -> Iterator[StreamSource | TableSource]:

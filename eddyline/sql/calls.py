@@ -10,13 +10,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
 from eddyline.errors import BindError, did_you_mean
 from eddyline.sql.bound import Call, Constant, Expr
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.conditions import compared
 from eddyline.sql.constants import Folded, convert
 from eddyline.sql.dialect import name_of
-from eddyline.sql.functions import AGGREGATES, FORMS, NAMED, arithmetic
+from eddyline.sql.functions import FORMS, NAMED, arithmetic
 from eddyline.sql.operands import Kind, Loose, Operands, kind
 from eddyline.sql.scope import fail
 from eddyline.sql.unsupported import NOT_FUNCTIONS, only

@@ -2,7 +2,7 @@
 
 sqlglot knows 700 functions and rewrites them into expressions of its own (`date_trunc` into `timestamp_trunc`). Those
 that this language does not have are taken from it, so that a call of one stays a call, under the name it was written
-with: errors can name it, and users can register a function of that name.
+with: errors can name it, and users can register a function of that name. Aggregates are calls as well, known by name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
 
 NAME = "name"  # where a tree keeps the name that its function was written with
 
@@ -23,7 +24,7 @@ _WORDS = Spark.Tokenizer.KEYWORDS
 _TYPES = {_WORDS[name] for name in t.BY_NAME}
 _BOUND = (
     exp.Abs, exp.Upper, exp.Lower, exp.Length, exp.Concat, exp.Floor, exp.Ceil, exp.Sqrt, exp.Round, exp.Coalesce,
-    exp.Least, exp.Greatest, exp.If, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max,
+    exp.Least, exp.Greatest, exp.If,
 )  # fmt: skip
 _CONVERSIONS = {"LIKE", "TO_TIMESTAMP", *t.BY_NAME}
 _HINTS = {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH"} | {
@@ -75,6 +76,11 @@ DIALECT = EddylineDialect()
 def name_of(tree: exp.Expr) -> str:
     """The name of a function as it was written."""
     if isinstance(tree, exp.Anonymous):
-        return str(tree.this)
+        return tree.name
     written = tree.meta.get(NAME)
     return str(written) if written else str(getattr(type(tree), "sql_name", type(tree).__name__.lower)()).lower()
+
+
+def is_aggregate(tree: exp.Expr) -> bool:
+    """Whether a tree is a call of an aggregate."""
+    return isinstance(tree, exp.Anonymous) and tree.name.lower() in AGGREGATES

@@ -12,13 +12,12 @@ from sqlglot import exp
 
 from eddyline.sql import calls, conditions, leaves
 from eddyline.sql.catalog import Catalog
-from eddyline.sql.dialect import name_of
+from eddyline.sql.dialect import is_aggregate, name_of
 from eddyline.sql.operands import Kind, Loose, Operands
 from eddyline.sql.scope import Constants, Scope, fail
 from eddyline.sql.unsupported import EXPRESSIONS, only, refuse_over
 
 KINDS: Mapping[type, Kind] = {**leaves.KINDS, **conditions.KINDS, **calls.KINDS}
-_AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _DEEPEST = 100  # levels of an expression: what every later stage can walk without running out of stack
 
 
@@ -51,13 +50,13 @@ class ExpressionBinder(Operands):
         found = self.special(tree) if self.special is not None else None
         if found is not None:
             return found
+        if is_aggregate(tree):
+            fail(tree, f"{name_of(tree)} is not allowed here.", "Aggregates go into SELECT or HAVING.")
         if kind is None:
             self._refuse(tree)
         return kind.bind(self, tree)
 
     def _refuse(self, tree: exp.Expr) -> NoReturn:
-        if isinstance(tree, _AGGREGATES):
-            fail(tree, f"{name_of(tree)} is not allowed here.", "Aggregates go into SELECT or HAVING.")
         if isinstance(tree, exp.Window):
             refuse_over(tree)
         for unsupported in type(tree).__mro__:

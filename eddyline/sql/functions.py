@@ -125,13 +125,6 @@ FORMS = {
     "try_cast": ("value AS type", "type"),
     "if": ("BOOLEAN, T [, T]", "T"),
 }
-AGGREGATES = {
-    "count": ("* or any", "BIGINT"),
-    "sum": ("number", "BIGINT or DOUBLE"),
-    "avg": ("number", "DOUBLE"),
-    "min": ("T", "T"),
-    "max": ("T", "T"),
-}
 
 
 def arithmetic(op: str, a: pa.DataType, b: pa.DataType) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:

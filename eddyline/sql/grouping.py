@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
+import pyarrow as pa
 from sqlglot import exp
 
 from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
+from eddyline.aggregates.description import AggregateFunction
 from eddyline.errors import Error
 from eddyline.sql.bound import Aggregate, Column, Expr
-from eddyline.sql.dialect import name_of
+from eddyline.sql.dialect import is_aggregate, name_of
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.operands import Loose
 from eddyline.sql.scope import Scope, fail
@@ -83,7 +86,7 @@ class Grouping:
         if normal in self._key_trees:
             i = self._key_trees.index(normal)
             return Column(i, self.keys[i].type, tree.name or f"key{i}")
-        if type(tree) in AGGREGATES:
+        if is_aggregate(tree):
             return self._aggregate(tree)
         if isinstance(tree, exp.Column):
             selected = self._selected(tree)
@@ -112,39 +115,37 @@ class Grouping:
         return tree
 
     def _aggregate(self, tree: exp.Expr) -> Column:
-        kind, written = AGGREGATES[type(tree)], name_of(tree)
-        only(tree, {"this", "expressions", "big_int"})
+        written = name_of(tree)
+        name = written.lower()
         normal = self._normal(tree)
-        if normal in self._trees:
-            index = self._trees.index(normal)
-            return Column(len(self.keys) + index, self.aggregates[index].type, kind)
-        argument = tree.this
-        if isinstance(argument, exp.Distinct):
+        if normal not in self._trees:
+            argument, type_ = self._argument(tree, AGGREGATES[name], written)
+            self.aggregates.append(Aggregate(name, argument, type_))
+            self._trees.append(normal)
+        index = self._trees.index(normal)
+        return Column(len(self.keys) + index, self.aggregates[index].type, name)
+
+    def _argument(self, tree: exp.Expr, function: AggregateFunction, written: str) -> tuple[Expr | None, pa.DataType]:
+        """The argument of an aggregate, converted to the type it is computed over, and the type of the result."""
+        given = tree.expressions
+        if any(isinstance(e, exp.Distinct) for e in given):
             fail(tree, f"{written}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT.")
-        if isinstance(argument, exp.Expr) and has_aggregate(argument):
+        if any(has_aggregate(e) for e in given):
             fail(tree, "An aggregate cannot contain another.", "Aggregate over a subquery.")
-        if tree.expressions:
+        if len(given) > 1:
             fail(tree, f"{written} takes one argument.")
-        if isinstance(argument, exp.Star):
-            only(argument, set())
-        if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
-            aggregate = Aggregate("count", None, t.BIGINT)
-        else:
-            if argument is None or isinstance(argument, exp.Star):
-                fail(tree, f"{written} needs a column.")
-            loose = self.inner.loose(argument)
-            if kind in ("sum", "avg"):
-                if not (t.is_numeric(loose.type) or loose.type == t.NULL):
-                    fail(tree, f"{written} needs numbers, but this is {t.name_of(loose.type)}.")
-                wide = t.DOUBLE if kind == "avg" or t.is_float(loose.type) else t.BIGINT
-                loose = self.inner.converted(loose, wide, argument)
-            elif loose.type == t.NULL:
-                loose = self.inner.converted(loose, t.STRING, argument)
-            result = t.BIGINT if kind == "count" else loose.type
-            aggregate = Aggregate(kind, self.inner.settle(loose), result)
-        self.aggregates.append(aggregate)
-        self._trees.append(normal)
-        return Column(len(self.keys) + len(self.aggregates) - 1, aggregate.type, kind)
+        if not given or isinstance(given[0], exp.Star):
+            for star in given:
+                only(star, set())
+            if function.star is None:
+                fail(tree, f"{written} needs a column." if given else f"{written} lacks an argument.")
+            return None, function.star
+        loose = self.inner.loose(given[0])
+        types = function.types(loose.type)
+        if types is None:
+            fail(tree, f"{written} takes a {function.takes}, but this is {t.name_of(loose.type)}.")
+        wanted, result = (t.STRING if x == t.NULL else x for x in types)
+        return self.inner.settle(self.inner.converted(loose, wanted, given[0])), result
 
 
 def typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
@@ -154,7 +155,4 @@ def typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
-    return any(type(n) in AGGREGATES for n in tree.walk())
-
-
-AGGREGATES: Mapping[type, Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
+    return any(is_aggregate(n) for n in tree.walk())

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 import eddyline
+from eddyline.aggregates import AGGREGATES
 from eddyline.local.connection import Connection
-from eddyline.sql.functions import AGGREGATES, FORMS, NAMED
+from eddyline.sql.functions import FORMS, NAMED
 from tests.local.common import row, tuples, world
 
 

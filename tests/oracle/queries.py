@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+from eddyline import types as t
+from eddyline.aggregates import AGGREGATES
+
 STREAMS = {"r": "a INT, b BIGINT, c DOUBLE, n STRING, f BOOLEAN", "s": "a INT, b BIGINT, c DOUBLE, n STRING, f BOOLEAN"}
 TABLES = {"t": ("id INT, a INT, n STRING", ""), "u": ("a INT, n STRING, x DOUBLE", "NON RETROACTIVE")}
-INTS = ("a", "b")
+COLUMNS = {"a": t.INT, "c": t.DOUBLE, "n": t.STRING, "f": t.BOOLEAN}  # those that are aggregated
 
 
 def window(rnd: Random) -> str:
@@ -117,9 +120,9 @@ def distinct_query(rnd: Random) -> str:
 
 
 def aggregate(rnd: Random, x: str) -> str:
-    by_column = [f"{f}({x}.{c})" for f in ("SUM", "MIN", "MAX", "AVG") for c in "ac"]
-    what = rnd.choice(["COUNT(*)", f"COUNT({x}.n)", *by_column])
-    return rnd.choice([what] * 5 + [f"MIN({x}.n)", f"MAX({x}.f)", f"SUM({x}.a) + COUNT(*)"])
+    """A registered aggregate over a column of source x that it takes."""
+    calls = [f"{f.name.upper()}({x}.{c})" for f in AGGREGATES.values() for c in COLUMNS if f.types(COLUMNS[c])]
+    return rnd.choice([*calls, "COUNT(*)", "COUNT(*)", f"SUM({x}.a) + COUNT(*)"])
 
 
 def group_query(rnd: Random, source: str | None = None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.oracle.queries import aggregate
+
 OWN = ("{x}.{p} BETWEEN {lo} AND {hi}", "{x}.{p} > {lo}", "{x}.{p} <= {hi} AND {x}.{q} >= {lo}", "{x}.{p} = {hi}", "")
 OTHER = (
     "{y}.{p} BETWEEN {lo} AND {hi}",
@@ -50,7 +52,7 @@ ALIKE = (  # the same for all queries
 KEYS = ("{x}.a = {y}.a", "{x}.a = {y}.a AND {x}.n = {y}.n", "{x}.f = {y}.f", "{x}.f = {y}.f")
 KINDS = ("select", "band", "window", "mixed", "aggregate", "sum", "alike", "limits")
 INT, BIGINT = 2**31 - 1, 2**63 - 1
-AGGREGATES = (
+ITEMS = (
     "COUNT(*) AS n, SUM(y.a) AS m",
     "SUM(x.b) AS n, AVG(y.c) AS m",
     "MIN(y.a) AS n, MAX(x.a) AS m",
@@ -74,7 +76,11 @@ def range_queries(rnd: Random, kind: str) -> list[str]:
     total, alike = (rnd.choice(shapes[:3] if y == "t" else shapes) for shapes in (SUMS, ALIKE))
     others = [k for k in KINDS if k not in ("aggregate", "limits")]
     of = rnd.choice({"aggregate": others, "limits": ["sum", "sum", "alike", "band"]}.get(kind, [kind]))
-    items = rnd.choice(AGGREGATES[:1] if y == "t" else AGGREGATES) if kind == "aggregate" else "x.a, y.a AS b"
+    items = "x.a, y.a AS b"
+    if kind == "aggregate":
+        items = rnd.choice(
+            ITEMS[:1] if y == "t" else (*ITEMS, f"{aggregate(rnd, 'x')} AS n, {aggregate(rnd, 'y')} AS m")
+        )
     parts = {
         "select": [key, own, other],
         "band": [band, rnd.choice([own, ""])],

@@ -97,7 +97,7 @@ def test_a_run_is_refused_until_its_functions_are_approved(checkpoint: Path) -> 
     mirror.require_approved("approve")
     again = mirror_of(checkpoint)
     again.require_approved("refuse")
-    assert again.functions.bodies["half"](4.0) == 2.0
+    assert again.definitions.functions.bodies["half"](4.0) == 2.0
 
 
 def test_an_unapproved_function_puts_its_queries_into_quarantine_and_is_not_run(tmp_path: Path) -> None:
