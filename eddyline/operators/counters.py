@@ -1,9 +1,9 @@
 """The counters of a grouping by slot: integers, and exact sums of doubles; and how they are saved.
 
-Exact sums are saved as doubles that add up to them. Two are enough for most groups: they stand in the columns `high`
-and `low`, scaled by 2**-32. What those cannot hold is in the table `rest`. State that was saved before sums were exact
-has no such table and may have lost digits; they are recovered where every row of a group has an end, for then the
-events to come undo what the group holds.
+Exact sums are saved as doubles that add up to them. Two are enough for most groups: the columns `high` and `low`,
+scaled by 2**-32. The rest is in the table `rest`. State that was saved before sums were exact has no such table and may
+have lost digits; they are recovered where every row of a group has an end, because the coming events then subtract
+exactly what the group holds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Counters:
         return after
 
     def save(self, slots: int) -> tuple[dict[str, npt.NDArray[np.generic]], pa.Table]:
-        """Columns by slot, and what is left of the sums."""
+        """Columns by slot, and the rest of the sums."""
         slot, values = self.sums.expansions(slots)
         number = np.arange(len(slot)) - np.searchsorted(slot, slot)  # of a double among those of its slot
         scaled = values * SCALE
@@ -77,7 +77,7 @@ class Counters:
         return columns, pa.table({"slot": slot[some]} | floats)
 
     def load(self, groups: pa.Table, rest: pa.Table | None, coming: Events) -> None:
-        """Takes up what was saved; `coming` are all events that are not applied."""
+        """Restores what was saved; `coming` are all events that are not yet applied."""
         n = groups.num_rows
         self.grow(n)
         for i in range(self.layout.ints):
@@ -116,7 +116,7 @@ class Counters:
 
 
 def _unscaled(slot: Ints, scaled: Floats) -> tuple[Ints, Floats]:
-    """Saved doubles of slots as they were; one beyond all doubles comes as several that add up to it."""
+    """Saved doubles without their scale; one that is beyond all doubles then is split into several."""
     with np.errstate(over="ignore"):
         values = scaled / SCALE
     beyond = np.isinf(values)

@@ -1,8 +1,8 @@
-"""One MIN or MAX of a grouping: the rows that can be the extreme of their group now or later.
+"""One aggregate of a grouping in the form `Extreme`: the rows that can be the extreme of their group now or later.
 
-Rows are kept in a module by group. At a set of instants the extremes follow by painting (`index/extremes.py`), which
-also tells until when each will hold. Where rows are never taken back, those that win at no coming instant are dropped,
-so that what stays is the skyline of each group.
+Rows are kept in a SteM by group. For a set of instants, rows are painted over the instants at which they hold, the best
+rows first (`index/extremes.py`); this also tells until when each extreme will hold. If rows are never retracted, those
+that are the extreme at no coming instant are dropped, so that the skyline of each group is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Extremes:
         self.stem = Stem([type_], 1, attached=True, takes_back=retracts)
 
     def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
-        """Takes in the rows of groups; NULLs are never an extreme."""
+        """Keeps rows of groups; NULLs are never an extreme."""
         present = column.is_valid().to_numpy(zero_copy_only=False)
         if present.any():
             own = replace(rows, columns=(column,), query=slot).take(present).spread()
@@ -44,16 +44,17 @@ class Extremes:
         """
         groups = slot[last]
         probed = [(segment, rows) for segment, _, rows in self.stem.probe(0, groups)]
-        found = concat([s.rows.take(r).spread() for s, r in probed], self.stem.types, attached=True)
+        candidates = concat([s.rows.take(r).spread() for s, r in probed], self.stem.types, attached=True)
         ends = np.full(len(slot), MAX, np.int64)
-        if not len(found):
+        if not len(candidates):
             ends[last] = last_known(groups)
             return pa.nulls(len(slot), self.stem.types[0]), ends
-        rank = ranks(found.columns[0], self.which)
-        group = np.searchsorted(groups, query_of(found))
+        rank = ranks(candidates.columns[0], self.which)
+        group = np.searchsorted(groups, query_of(candidates))
         asked = np.searchsorted(groups, slot)
         # The instants that matter: those asked for, and the later ones at which a row begins or ends.
-        begins_or_ends = np.concatenate([found.ts, np.where(found.exp < MAX, found.exp + 1, found.ts)])
+        begin, end = candidates.ts, candidates.exp
+        begins_or_ends = np.concatenate([begin, np.where(end < MAX, end + 1, begin)])
         twice = np.concatenate([group, group])
         ahead = begins_or_ends > time[last][twice]
         of_group = np.concatenate([asked, twice[ahead]])
@@ -64,19 +65,20 @@ class Extremes:
         place[order] = np.arange(len(order))
         place = place[: len(slot)]
         instant_at = np.searchsorted(of_group, np.arange(len(groups) + 1))
-        best_first = np.lexsort((-found.exp, rank, group))
-        painted = paint(instant_at, instant, group[best_first], found.ts[best_first], found.exp[best_first])
+        best_first = np.lexsort((-end, rank, group))
+        painted = paint(instant_at, instant, group[best_first], begin[best_first], end[best_first])
         winner = np.where(painted >= 0, best_first[painted], -1)
         value = np.where(winner >= 0, rank[winner], -1)
         until = holds_until(value, instant, place[last], instant_at[1:])
         ends[last] = np.where(value[place[last]] < 0, last_known(groups), until)
         if not self.retracts:
             coming = instant >= time[last][of_group]
-            self._drop_losers(probed, winner[(winner >= 0) & coming], len(found))
+            self._drop_losers(probed, winner[(winner >= 0) & coming], len(candidates))
         chosen = winner[place]
-        return found.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
+        return candidates.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
 
     def _drop_losers(self, probed: list[tuple[Segment, Ints]], winners: Ints, n: int) -> None:
+        """Drops the probed rows that are no winners, once they are half of all n."""
         useful = np.zeros(n, np.bool_)
         useful[winners] = True
         if 2 * np.count_nonzero(useful) > n:

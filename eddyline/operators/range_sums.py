@@ -1,8 +1,8 @@
-"""Aggregates over a join of ranges, without its rows: what arriving tuples do to the counters of every query.
+"""Aggregates over a range join without its rows: what arriving tuples add to the counters of every query.
 
-Counters of COUNT, SUM and AVG take a factor from the tuple and one from its partner, of which one is 1: aggregates see
-one input each. A sum of doubles has as many counters as it takes limbs to be exact (`index/limbs.py`). MIN and MAX get
-the rows that may be an extreme.
+What a joined row adds to a counter (form `Counted`) is the product of a factor of the tuple and one of its partner. One
+of them is 1, because an aggregate sees one input only. A sum of doubles has as many counters as it takes limbs to be
+exact (`index/limbs.py`). For extremes (form `Extreme`), only the joined rows that may be one are listed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class Folded:
-    """Events of queries, by position, and the latest arrival that made each; -1 where something only ends."""
+    """Events of counters; `last` is the latest arrival that made each, -1 where rows only end."""
 
-    query: Ints
+    query: Ints  # position in the table of queries
     time: Ints
     last: Ints
     ints: Ints
@@ -48,7 +48,7 @@ class Folded:
 
 
 class RangeSums:
-    """The aggregates of a grouping without keys, over a join."""
+    """The aggregates of a grouping without keys over a range join."""
 
     def __init__(self, join: Join, plan: Layout, arguments: Sequence[Argument | None]) -> None:
         self.join = join
@@ -57,18 +57,18 @@ class RangeSums:
 
     @classmethod
     def of(cls, child: object, keys: Sequence[Expr], plan: Layout) -> RangeSums | None:
-        """None if the aggregates are not of this kind."""
+        """None if the input is no range join, or an aggregate needs the joined rows."""
         if not isinstance(child, Join) or keys or not any(child.ranged):
             return None
         arguments = [_argument(child, a) for a in plan.aggregates]
         extreme = any(isinstance(form, Extreme) for form in plan.forms)
-        lost = any(
-            a.argument is not None and found is None for a, found in zip(plan.aggregates, arguments, strict=True)
+        needs_rows = any(
+            a.argument is not None and own is None for a, own in zip(plan.aggregates, arguments, strict=True)
         )
-        return None if lost or (extreme and child.takes_back) else cls(child, plan, arguments)
+        return None if needs_rows or (extreme and child.takes_back) else cls(child, plan, arguments)
 
     def fold(self, arriving: int, probing: Probing) -> Folded:
-        """What the tuples add to sums and counts."""
+        """What the tuples of an input add to the counters, together with their partners."""
         functions, plan = probing.step.functions, self.plan
         of_tuples = self._contributions(arriving, probing.delta, functions)
         of_rows = [self._contributions(1 - arriving, r.rows, functions) for r in probing.rows]
@@ -100,8 +100,8 @@ class RangeSums:
         return contributions(self.plan, values, len(rows))
 
     def _factors(self, of: int, ints: Ints, floats: Floats, base: int, size: int) -> Ints:
-        """By row of an input, its factor of every counter, and of every limb of sums of doubles: what it contributes
-        where it is what counts, else 1."""
+        """By row of an input, its factor of every integer counter and of every limb of double counters: what it adds
+        to the counters of aggregates that see this input, 1 for the others."""
         limbs = decompose(floats, base, size)
         for i, f, argument in zip(self.plan.int_slices, self.plan.float_slices, self.arguments, strict=True):
             if argument is None or argument.input != of:
@@ -109,7 +109,7 @@ class RangeSums:
         return np.concatenate([ints, limbs.reshape(len(ints), -1)], axis=1)
 
     def _folded(self, sums: Sums, base: int, size: int) -> Folded:
-        """Sums of doubles as doubles that add up to them; those after the first come as events of their own."""
+        """The events; a sum of doubles is given as doubles that add up to it, those after the first as own events."""
         query, time, last, counters = sums.events()
         ints, limbs = counters[:, : self.plan.ints], counters[:, self.plan.ints :]
         if not self.plan.floats:
@@ -119,7 +119,7 @@ class RangeSums:
         return Folded(query[row], time[row], last[row], ints[row] * first[:, None], floats)
 
     def extremes(self, arriving: int, probing: Probing, number: int) -> tuple[Delta, Ints, pa.Array]:
-        """For one MIN or MAX: changes of rows that may be an extreme, the positions of their queries, their values."""
+        """For one extreme: changes of joined rows that may be it, the positions of their queries, their values."""
         argument, form, step = self.arguments[number], self.plan.forms[number], probing.step
         assert argument is not None and isinstance(form, Extreme)
         parts: list[tuple[Delta, Ints, pa.Array]] = []
@@ -155,8 +155,8 @@ def _window(floats: Sequence[Floats]) -> tuple[int, int]:
 
 
 def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
-    """None if it has none, or one that sees several inputs, parameters or functions, or may overflow: its rows may have
-    no partner."""
+    """None if there is no argument, or if it sees several inputs or parameters, calls functions or may overflow: it is
+    evaluated for all rows of its input, also for those that have no partner."""
     expr = aggregate.argument
     if expr is None or params_of(expr) or calls_functions(expr) or may_overflow(expr):
         return None
@@ -168,7 +168,7 @@ def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
 
 
 def _joined(tuples: Delta, left: Ints, rows: Delta, right: Ints, ends: Ints) -> Delta:
-    """Joined rows without their columns."""
+    """The changes of joined rows, without their columns."""
     return Delta(
         (),
         None,

@@ -1,4 +1,7 @@
-"""The rows of a join's other input, by slot of their key and then along the first axis, as tables for kernels."""
+"""Rows of a segment sorted by key slot, then along the first axis of a range join, as tables for kernels.
+
+A table is made once per segment, key and axes, in O(rows * log rows), and never changes.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from eddyline.state.stem import Segment
 
 @dataclass(frozen=True)
 class Ranked:
-    """Rows of a segment that lie along all axes. It is a copy: a row that is taken back later is still as it was."""
+    """The rows of a segment that have a value on all axes. It is a copy: a later retraction does not change it."""
 
-    place: Ints  # in the segment
-    slots: Ints
+    place: Ints  # of each row in the segment
+    slots: Ints  # of each row's key
     table: Ints  # ts, exp, first, the values along each axis, and links along skylines
     rows: Delta  # of the whole segment
-    spans: tuple[Span, ...]  # by axis, the least and largest value
-    oldest: int  # the least arrival number
+    spans: tuple[Span, ...]  # by axis, the smallest and largest value
+    oldest: int  # the smallest arrival number
     address: Ints  # of the table
 
     def __len__(self) -> int:
@@ -33,12 +36,12 @@ class Ranked:
 
 
 def ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:
-    """The rows of a segment by their slots under a key; made once."""
+    """The ranked rows of a segment under a key; made on first use and kept with the segment."""
     tag = "ranked", key, tuple(axes)
-    found: Ranked | None = segment.derived.get(tag)
-    if found is None:
-        found = segment.derived[tag] = _ranked(segment, key, axes, functions)
-    return found
+    cached: Ranked | None = segment.derived.get(tag)
+    if cached is None:
+        cached = segment.derived[tag] = _ranked(segment, key, axes, functions)
+    return cached
 
 
 def _ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:

@@ -18,7 +18,6 @@ import pytest
 
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
-from eddyline.state.query_table import QueryTable
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.group_by import GroupBy
@@ -26,6 +25,7 @@ from eddyline.reference import canonical
 from eddyline.reference.values import fit
 from eddyline.sql.bound import Aggregate, Column
 from eddyline.state.delta import MAX, Delta
+from eddyline.state.query_table import QueryTable
 
 VALUES: dict[pa.DataType, list[Any]] = {
     t.BIGINT: [None, 0, 1, -7, 2**62, 2**62, -(2**63)],

@@ -1,0 +1,108 @@
+"""The row that each group has in the answer: its values, and the end it was sent with.
+
+In a step a group's row may have several versions, one after the other. `update` compares them with the row sent before
+and gives the changes to send (`index/versions.py`); rows that did not change are not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.upkeep import worth_clearing
+from eddyline.index.versions import NONE, send_versions
+from eddyline.operators.slots import grown
+from eddyline.state.delta import MAX, Ints, join_arrays
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What the rows of some groups were in a step: one entry per group and instant, in that order."""
+
+    slot: Ints
+    time: Ints
+    exists: Mask
+    columns: list[pa.Array]
+    last: Mask  # whether it is the group's latest entry
+    until: Ints  # for the latest entries: the last instant the row is known to hold
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+class GroupRows:
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.end: Ints = np.empty(0, np.int64)  # by slot, the end its row was sent with
+        self.place: Ints = np.empty(0, np.int64)  # by slot, where the values of its row stand; NONE if it has no row
+        self.values: list[pa.Array] = [pa.array([], x) for x in types]
+        self.height = 0  # of the values; some may belong to no group any more
+
+    def grow(self, slots: int) -> None:
+        self.end, self.place = grown(self.end, slots, MAX), grown(self.place, slots, NONE)
+
+    def keep(self, used: Mask) -> None:
+        n = len(used)
+        self.end, self.place = self.end[:n][used], self.place[:n][used]
+
+    def update(self, versions: Versions) -> tuple[Ints, Ints, list[pa.Array]]:
+        """Sends the differences between versions. Returns the slot of each change; its sign, ts and exp; its values."""
+        groups = versions.slot[versions.last]
+        entry_at = np.append(0, np.nonzero(versions.last)[0] + 1)
+        before = self.place[groups]
+        code, sent_code = self._codes(versions, before)
+        until = versions.until[versions.last]
+        sent, entry, end = send_versions(entry_at, versions.time, code, until, sent_code, self.end[groups])
+        of_before = sent[1] == NONE
+        old, new = sent[:, of_before], sent[:, ~of_before]
+        old_rows, new_rows = pa.array(before[old[0]]), pa.array(new[1])
+        columns = [
+            join_arrays([v.take(old_rows), c.take(new_rows)])
+            for v, c in zip(self.values, versions.columns, strict=True)
+        ]
+        self._replace(groups, entry, end, versions.columns)
+        changes = np.concatenate([old, new], axis=1)
+        return groups[changes[0]], changes[2:], columns
+
+    def _codes(self, versions: Versions, sent: Ints) -> tuple[Ints, Ints]:
+        """A number for each version and for each row sent before, the same for equal rows; NONE where there is none."""
+        coder = ColumnCoder([c.type for c in versions.columns])
+        table = KeyTable(coder.width)
+        code = table.insert(coder.codes(versions.columns, len(versions)))
+        is_sent = sent >= 0
+        where = pa.array(sent[is_sent])
+        sent_code = np.full(len(sent), NONE, np.int64)
+        sent_code[is_sent] = table.insert(coder.codes([v.take(where) for v in self.values], int(is_sent.sum())))
+        return np.where(versions.exists, code, NONE), sent_code
+
+    def _replace(self, groups: Ints, entry: Ints, end: Ints, columns: Sequence[pa.Array]) -> None:
+        """Keeps the rows that are in the answer now; `entry` is where a new one stands in the columns."""
+        fresh = entry >= 0
+        places = np.where(entry == NONE, NONE, self.place[groups])
+        places[fresh] = self.height + np.arange(int(fresh.sum()))
+        self.height += int(fresh.sum())
+        where = pa.array(entry[fresh])
+        self.values = [join_arrays([v, c.take(where)]) for v, c in zip(self.values, columns, strict=True)]
+        self.place[groups], self.end[groups] = places, end
+        if worth_clearing(self.height, np.count_nonzero(self.place >= 0)):
+            used = np.nonzero(self.place >= 0)[0]
+            where = pa.array(self.place[used])
+            self.values = [v.take(where) for v in self.values]
+            self.place[used] = np.arange(len(used))
+            self.height = len(used)
+
+    def save(self, slots: int) -> tuple[dict[str, Ints], pa.Table]:
+        """Columns by slot, and the values."""
+        values = {"row": np.arange(self.height)} | {f"v{i}": v for i, v in enumerate(self.values)}
+        return {"out_end": self.end[:slots], "out_row": self.place[:slots]}, pa.table(values)
+
+    def load(self, groups: pa.Table, saved: Mapping[str, pa.Table]) -> None:
+        self.end, self.place = (np.array(groups.column(c).to_numpy()) for c in ("out_end", "out_row"))
+        self.height = saved["out"].num_rows
+        self.values = [saved["out"].column(f"v{i}").combine_chunks() for i in range(len(self.values))]
