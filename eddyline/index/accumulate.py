@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.exact_sums import SumArrays
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.limbs import CARRY_AT, LOW_BITS, add_double, fits, quotient, to_magnitude
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accumulate(
     slot: Ints, time: Ints, ints: Ints, floats: Floats, totals: Ints, halves: Ints, sums: SumArrays, divisors: Ints
 ) -> tuple[Ints, Ints, Floats]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 Codes8 = npt.NDArray[np.uint8]
@@ -97,7 +98,7 @@ class Doubts:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_of(kind: int, direction: int, value: int, shift: int) -> int:
     """Where a row lies along an axis, as an integer of the same order; NaN is above all."""
     if kind == INTEGERS:
@@ -109,7 +110,7 @@ def place_of(kind: int, direction: int, value: int, shift: int) -> int:
     return bits ^ _LAST if bits < 0 else bits  # type: ignore[return-value]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift: int, low: int) -> int:
     """The first row from `at` on that lies at or above `low` along the first axis."""
     n = end - at
@@ -124,7 +125,7 @@ def first_from(table: Ints, at: int, end: int, kind: int, direction: int, shift:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seen(
     table: Ints,
     k: int,

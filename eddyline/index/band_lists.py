@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.shifts import Ints, Numbers32, close_gap, first_place, longer, open_gap
 
 
@@ -101,7 +101,7 @@ class BandLists:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _insert(
     keys: Ints,
     others: Ints,
@@ -122,7 +122,7 @@ def _insert(
         end = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remove(keys: Ints, others: Ints, ids: Numbers32, count: int, gone_keys: Ints, gone_ids: Ints) -> None:
     """Takes some out, which are sorted, the first first: what lies between two moves to its final place."""
     at = first_place(keys, ids, 0, count, gone_keys[0], gone_ids[0])

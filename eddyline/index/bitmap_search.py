@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.bitmaps import BLOCK, WORDS, Bitmaps
 from eddyline.index.boxes import Found
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.rooms import room
 from eddyline.index.sets import BITMAP, Containers, Kinds, put
 from eddyline.index.vectors import copy_set, intersect, lowest_bit, meets, members, run_starts, stream_set, unite
@@ -102,7 +102,7 @@ def _living(bitmaps: Bitmaps, alive: Flags) -> Words:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(
     possible: Words,
     certain: Words,
@@ -211,7 +211,7 @@ def _walk(
     return blocks, 0, used, end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _one_of(
     maps: Words,
     base: int,
@@ -234,7 +234,7 @@ def _one_of(
     return g
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _verdict(
     clause: Numbers32,
     layer: Numbers32,

@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.terms import Pieces
 from eddyline.index.vectors import SET_WORDS, on_lines
 
@@ -138,7 +138,7 @@ def bitmaps(numbers: Numbers32, pieces: Pieces, sizes: Sequence[int], exact: Fla
 # --- kernel ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     layer: Numbers32,
     clause: Numbers32,

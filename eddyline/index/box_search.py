@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, first_from, place_of
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.prefix_sets import rank
 from eddyline.index.vectors import table_at
 
@@ -25,7 +25,7 @@ MAX = 9223372036854775807
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_boxes(
     groups: int,
     points: Ints,
@@ -129,7 +129,7 @@ def by_boxes(
     return something
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reaching(
     side: int, x: int, low: Ints, word: int, many: int, keys: Ints, bits: Numbers32, start: int, stop: int,
     spacing: int, base: int, sets: Words, width: int, found: Words,
@@ -152,7 +152,7 @@ def _reaching(
         found[upto >> 6] = (np.uint64(1) << np.uint64(upto & 63)) - np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _keep(
     keys: Ints, bits: Numbers32, start: int, stop: int, spacing: int, base: int, sets: Words, width: int, x: int,
     found: Words, other: Words,

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.vectors import LANES, bits_set, lanes_within, lowest_bit, on_lines
 
 Ints = npt.NDArray[np.int64]
@@ -174,7 +174,7 @@ def search(tree: BoxTree, codes: Codes, alive: Flags, counts: Ints, found: Found
 # --- kernel ----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(
     nodes: Codes,
     levels: Ints,

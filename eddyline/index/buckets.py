@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.keys import ColumnCoder
 
 Ints = npt.NDArray[np.int64]
@@ -132,7 +132,7 @@ def _bucket_of_codes(codes: Words, buckets: int) -> Buckets:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _then(h: np.uint64, word: np.uint64) -> np.uint64:
     """The hash of some words and one more."""
     x = h + _STEP + word
@@ -141,7 +141,7 @@ def _then(h: np.uint64, word: np.uint64) -> np.uint64:
     return x ^ (x >> _31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_rows(codes: Words, buckets: np.uint64, found: Buckets) -> None:
     for i in range(len(codes)):
         h = np.uint64(0)
@@ -150,7 +150,7 @@ def _hash_rows(codes: Words, buckets: np.uint64, found: Buckets) -> None:
         found[i] = np.int32(h % buckets)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_texts(data: npt.NDArray[np.uint8], ends: Ints, codes: Words) -> None:
     for i in range(len(codes)):
         h = _then(np.uint64(0), np.uint64(ends[i + 1] - ends[i]))
@@ -162,7 +162,7 @@ def _hash_texts(data: npt.NDArray[np.uint8], ends: Ints, codes: Words) -> None:
         codes[i] = h
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reached(first: Ints, last: Ints, buckets: int, row: Ints, bucket: Ints) -> int:
     """How many (row, bucket) pairs the cells first … last of each row give; they are written too if there is room."""
     seen = np.full(buckets, -1, np.int64)  # the last row that reached each bucket

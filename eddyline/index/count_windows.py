@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
 _MAX = np.iinfo(np.int64).max
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _seen(first: Ints, latest: Ints, begin: int, end: int, n: int, since: int, found: Ints) -> int:
     """The last n rows of begin:end that arrived at `since` or later, the newest first; how many they are.
 
@@ -31,7 +32,7 @@ def _seen(first: Ints, latest: Ints, begin: int, end: int, n: int, since: int, f
     return k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def enter_and_leave(
     ts: Ints, first: Ints, shown: int, upto: int, size: Ints, since: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
@@ -96,7 +97,7 @@ def enter_and_leave(
     return window[:k], sign[:k], row[:k], begin[:k], end[:k], cause[:k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def in_windows(first: Ints, shown: int, size: Ints, since: Ints) -> npt.NDArray[np.bool_]:
     """Which rows of the log a window holds, or will: those from `shown` on. O(rows + size of windows that have not
     seen the whole log)."""

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint16]
@@ -216,7 +217,7 @@ def sortable(values: npt.NDArray[np.float64]) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sortable(values: npt.NDArray[np.float64], found: Ints) -> None:
     for i in range(len(values)):
         v = values[i] + 0.0
@@ -228,7 +229,7 @@ def _sortable(values: npt.NDArray[np.float64], found: Ints) -> None:
         found[i] = bits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number_codes(cuts: Ints, shift: np.uint64, guide: npt.NDArray[np.int32], numbers: Ints, found: Codes) -> None:
     """O(log of the cuts in one bucket) per number."""
     n = len(cuts)
@@ -250,7 +251,7 @@ def _number_codes(cuts: Ints, shift: np.uint64, guide: npt.NDArray[np.int32], nu
             found[i] = low + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, including: bool, found: Codes) -> None:
     """1 + how many cuts are at or below each text, or only below. O(log n) comparisons per text."""
     n = len(cut_ends) - 1
@@ -266,7 +267,7 @@ def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, includ
         found[i] = low + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compared(a: Bytes, a_begin: int, a_end: int, b: Bytes, b_begin: int, b_end: int) -> int:
     """Below zero if text a is below text b, above zero if it is above, zero if they are the same."""
     length_a, length_b = a_end - a_begin, b_end - b_begin

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.limbs import expand, fits, limb_range
 from eddyline.index.upkeep import worth_clearing
 
@@ -154,7 +154,7 @@ def _usual(values: Floats) -> Floats:
     return magnitudes[few : len(magnitudes) - few, None]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _outside(values: Floats, base: int, size: int) -> Mask:
     """By line, whether some value does not fit a window."""
     outside = np.zeros(values.shape[0], np.bool_)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def paint(instant_at: Ints, instants: Ints, group: Ints, start: Ints, end: Ints) -> Ints:
     """Per instant, the first interval (in the order given, best first) of its group that covers it, or -1.
 
@@ -33,7 +34,7 @@ def paint(instant_at: Ints, instants: Ints, group: Ints, start: Ints, end: Ints)
     return winner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(link: Ints, p: int) -> int:
     root = p
     while link[root] != root:

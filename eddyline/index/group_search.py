@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, place_of
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.prefix_sets import rank
 from eddyline.index.vectors import copy_words, fill_words, table_at
 
@@ -18,7 +18,7 @@ Words = npt.NDArray[np.uint64]
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_groups(
     groups: int,
     points: Ints,

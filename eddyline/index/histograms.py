@@ -18,7 +18,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -182,7 +183,7 @@ def check_buckets(buckets: int) -> None:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sweep(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """Where the steps of ranges start, and the counts from there, of the ends in ascending order. O(n)."""
     starts, counts = np.empty(2 * len(low), np.int64), np.empty(2 * len(low), np.int64)
@@ -201,7 +202,7 @@ def _sweep(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     return starts[:found], counts[:found]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_starts(values: Floats, weights: Floats, buckets: int) -> Ints:
     """Which of the steps start a piece, so that the weighted squared error of the pieces' means is least.
 

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.dynamic_stabbing import DynamicPartition, Trigger
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.range_updates import Batch, Flags, batch, check, inserts, removals, room_for
 from eddyline.index.shifts import Ints, Numbers32, longer
 
@@ -186,7 +186,7 @@ class Hotspots:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _route(u: Batch, r: HotRanges, hot: HotGroups, group: Ints) -> None:
     """Makes the updates of hot groups, and tells which ones are left to the scattered ranges."""
     for i in range(len(u.ids)):
@@ -204,7 +204,7 @@ def _route(u: Batch, r: HotRanges, hot: HotGroups, group: Ints) -> None:
                 hot.size[group[i]] -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join(low: int, high: int, hot: HotGroups) -> int:
     """The hot group that a range overlaps with, if possible one whose common part it holds; narrowed accordingly.
     O(hot groups)."""

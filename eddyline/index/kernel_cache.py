@@ -1,53 +1,94 @@
-"""Where compiled kernels are kept: in a folder named by the content of all files that have any.
+"""`kernel`: compiles a function by Numba when it is first called, and keeps the machine code in a folder of the user.
 
 Numba compiles a kernel anew when its own file changes, but not when a function changes that it calls in another file;
-the code it kept would then be a mixture of both. With every change of these files the folder is another one.
+the code it kept would then be a mixture of both. So the folder is named by the content of all files that have kernels:
+with every change it is another one, and checkouts with the same files share one. Decorating reads and writes nothing
+but these files; the folder is made when the first kernel is saved. `eddyline doctor --warm` fills it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-KEPT_FOR = 30 * 24 * 3600  # seconds without use
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def keep_kernels() -> None:
-    """Chooses the folder, unless the user has, or it cannot be written; then Numba does as it likes."""
+def kernel(function: F) -> F:
+    """Compiles a function of arrays, which runs beside other threads."""
+    compiled: F = _cached(numba.njit(nogil=True)(function))
+    return compiled
+
+
+def dividing_kernel(function: F) -> F:
+    """The same for a function that never divides by zero: Numba leaves the test out."""
+    compiled: F = _cached(numba.njit(nogil=True, error_model="numpy")(function))
+    return compiled
+
+
+def _cached(dispatcher: Any) -> Any:
+    dispatcher._cache = _KernelCache(dispatcher.py_func)  # type: ignore[no-untyped-call]
+    return dispatcher
+
+
+class _KernelLocator(UserProvidedCacheLocator):
+    """Keeps all kernels in `kernel_folder`."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
+        self._cache_path = str(kernel_folder())
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _KernelLocator | None:
+        """None where the user has no folder for it: then Numba looks for one."""
+        return None if kernel_folder() is None else cls(py_func, py_file)
+
+
+class _KernelCacheFiles(CompileResultCacheImpl):
+    _locator_classes = [_KernelLocator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, as Numba has it
+
+
+class _KernelCache(FunctionCache):
+    _impl_class = _KernelCacheFiles
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Where it cannot be written, every process compiles for itself."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+@cache
+def kernel_folder() -> Path | None:
+    """Where compiled kernels are kept: below NUMBA_CACHE_DIR if that is set, or below the user's cache folder."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = cache_folder()
-    if os.environ.get("NUMBA_CACHE_DIR") or home is None:
-        return
-    folder = home / "kernels" / digest()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.touch()
-        for other in folder.parent.iterdir():
-            if other.stat().st_mtime < time.time() - KEPT_FOR:
-                shutil.rmtree(other, ignore_errors=True)
-    except OSError:
-        return
-    if os.access(folder, os.W_OK):
-        numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    if chosen:
+        return Path(chosen) / f"eddyline-{digest()}"
+    return None if home is None else home / "kernels" / digest()
 
 
 def cache_folder() -> Path | None:
-    """Where this user keeps what can be made again; None if no home is known."""
+    """Where this user keeps what can be made again; None if no home is known, or it cannot be written."""
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eddyline"
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eddyline"
     except RuntimeError:
         return None
+    there = next(f for f in (folder, *folder.parents) if f.exists())
+    return folder if there.is_dir() and os.access(there, os.W_OK) else None
 
 
 @cache
 def digest() -> str:
     """Of all files that have kernels, and of what compiles them."""
     found = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         found.update(path.read_bytes())
     return found.hexdigest()[:16]

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.strings import BLOCK, SMALLEST_TABLE, Ints, StringTable, Table, Words, doubled, enlarged, is_full
 
 MOST_SLOTS = 2**31 - 1
@@ -198,7 +198,7 @@ def _float_codes(values: npt.NDArray[np.floating]) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash(codes: Ints, row: int) -> np.uint64:
     """32 bits of a row; each step is a bijection of the code it takes, so that small numbers spread."""
     h = _SEED
@@ -209,7 +209,7 @@ def _hash(codes: Ints, row: int) -> np.uint64:
     return h >> _BITS32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(codes: Ints, row: int, h: np.uint64, keys: Ints, table: Table) -> np.uint64:
     """The place in the table that holds this row, or the free place where it belongs."""
     mask = np.uint64(len(table) - 1)
@@ -226,7 +226,7 @@ def _place(codes: Ints, row: int, h: np.uint64, keys: Ints, table: Table) -> np.
     return place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_block(codes: Ints, first: int, keys: Ints, table: Table, hashes: Words, touched: Words) -> int:
     """Hashes the next rows, as many as fit, and returns where it stopped; `touched` is as in `strings.py`."""
     mask = np.uint64(len(table) - 1)
@@ -242,7 +242,7 @@ def _hash_block(codes: Ints, first: int, keys: Ints, table: Table, hashes: Words
     return first + rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_all(codes: Ints, keys: Ints, table: Table, slots: Ints) -> None:
     """O(codes)."""
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
@@ -255,7 +255,7 @@ def _find_all(codes: Ints, keys: Ints, table: Table, slots: Ints) -> None:
         first = stop
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _insert_some(codes: Ints, keys: Ints, table: Table, count: int, slots: Ints, first: int) -> tuple[int, int]:
     """Inserts from row `first` until something is full; the first row not done and the new count. O(codes)."""
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -18,7 +19,7 @@ DISTINCT, NEGATION, INTERSECT = 0, 1, 2
 _MAX = np.iinfo(np.int64).max
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _multiplicity(kind: int, left: int, right: int) -> int:
     if kind == 0:
         return 1 if left > 0 else 0
@@ -27,7 +28,7 @@ def _multiplicity(kind: int, left: int, right: int) -> int:
     return max(min(left, right), 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort(ends: Ints) -> None:
     for j in range(1, len(ends)):
         if ends[j] < ends[j - 1]:
@@ -35,7 +36,7 @@ def _sort(ends: Ints) -> None:
             return
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reconcile(
     kind: int, now: int, counts: Ints, event_at: Ints, times: Ints, changes: Ints, out_at: Ints, out_ends: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:

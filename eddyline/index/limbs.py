@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import dividing_kernel, kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +27,7 @@ CARRY_AT = 2**62
 GREATEST = float(np.finfo(np.float64).max)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parts(x: float) -> tuple[int, int, int, int]:
     """The limb at which a finite double begins, and what it adds to this limb and the two above."""
     bits: int = np.float64(x).view(np.int64)  # type: ignore[assignment]
@@ -43,14 +44,14 @@ def parts(x: float) -> tuple[int, int, int, int]:
     return limb, first, second, third
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fits(x: float, base: int, size: int) -> bool:
     """Whether a window has the three limbs of a double, and one above those that are not 0."""
     limb, _, _, third = parts(x)
     return x == 0.0 or (base <= limb and limb + 2 + (third != 0) < base + size)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def limb_range(values: Floats) -> tuple[int, int]:
     """The lowest and the highest limb of these values: all fit a window from `low` to `high` + 1. LIMBS and -1 if all
     are 0. O(values)."""
@@ -63,7 +64,7 @@ def limb_range(values: Floats) -> tuple[int, int]:
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_double(limbs: Ints, r: int, c: int, base: int, x: float) -> None:
     """Adds a double that fits the window to the sum limbs[r, c]."""
     if x == 0.0:
@@ -81,7 +82,7 @@ def add_double(limbs: Ints, r: int, c: int, base: int, x: float) -> None:
                 limbs[r, c, k] = v & LOW_BITS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decompose(values: Floats, base: int, size: int) -> Ints:
     """What each value adds to each limb of a window, by value, column and limb. O(values * size)."""
     limbs = np.zeros((values.shape[0], values.shape[1], size), np.int64)
@@ -91,7 +92,7 @@ def decompose(values: Floats, base: int, size: int) -> Ints:
     return limbs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def to_magnitude(digits: Ints, n: int) -> bool:
     """Turns n limbs into n + 2 digits of 32 bits of their absolute value; whether the sum is negative."""
     carry = 0
@@ -111,7 +112,7 @@ def to_magnitude(digits: Ints, n: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@dividing_kernel
 def quotient(digits: Ints, n: int, base: int, divisor: int) -> float:
     """The double nearest to a number divided by a count, ties to even; infinity if it is beyond the greatest double.
 
@@ -159,7 +160,7 @@ def quotient(digits: Ints, n: int, base: int, divisor: int) -> float:
     return 0.0 if known == 0 else _nearest(d0, d1, d2, place, inexact)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _nearest(d0: int, d1: int, d2: int, place: int, inexact: bool) -> float:
     """The double nearest to the digits d0, d1, d2, of which d0 > 0 stands at the limb `place`, and something less."""
     length: int = (np.float64(d0).view(np.int64) >> 52) - 1022  # type: ignore[assignment]  # bits of d0
@@ -184,7 +185,7 @@ def _nearest(d0: int, d1: int, d2: int, place: int, inexact: bool) -> float:
     return np.int64(kept).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expand(limbs: Ints, base: int) -> tuple[Ints, Floats]:
     """Sums as doubles that add up to them exactly: (row, doubles of all columns), by row, at least one line a row.
 

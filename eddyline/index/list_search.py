@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.domains import Bytes, Ints, Mask, compared
+from eddyline.index.kernel_cache import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def numbers_in(keys: Ints, start: Ints, stop: Ints, wanted: Ints) -> Mask:
     """Whether wanted[i] is among keys[start[i]:stop[i]], which ascend."""
     found = np.zeros(len(wanted), np.bool_)
@@ -29,7 +29,7 @@ def numbers_in(keys: Ints, start: Ints, stop: Ints, wanted: Ints) -> Mask:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def texts_in(
     data: Bytes, ends: Ints, start: Ints, stop: Ints, texts: Bytes, text_ends: Ints, which: npt.NDArray[np.int32]
 ) -> Mask:

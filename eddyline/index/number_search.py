@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, first_from, place_of, seen
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.prefix_sets import rank
 from eddyline.index.vectors import intersect, lowest_bit, table_at
 
@@ -18,7 +18,7 @@ Words = npt.NDArray[np.uint64]
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def some_row(
     addresses: Ints,
     begin: Ints,
@@ -53,7 +53,7 @@ def some_row(
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accept(
     keys: Ints,
     bits: Numbers32,
@@ -78,7 +78,7 @@ def accept(
         then[bit >> 6] |= now[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(
     keys: Ints,
     bits: Numbers32,
@@ -112,7 +112,7 @@ def sweep(
     return low_end, high_end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_merging(
     stab_keys: Ints,
     stab_bits: Numbers32,
@@ -148,7 +148,7 @@ def by_merging(
                 now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accepting_numbers(own_low: Ints, own_high: Ints, own: Ints, i: int, present: Words, now: Words) -> None:
     """The numbers that accept a tuple's own attributes, compared one by one."""
     for w in range(len(present)):

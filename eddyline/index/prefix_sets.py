@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.vectors import on_lines
 
 Ints = npt.NDArray[np.int64]
@@ -58,7 +58,7 @@ def prefix_sets(keys: Ints, bits: Numbers32, starts: Ints, widths: Ints) -> Pref
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(bits: Numbers32, starts: Ints, widths: Ints, spacing: Ints, set_starts: Ints, sets: Words) -> None:
     for g in range(len(widths)):
         width = widths[g]
@@ -73,7 +73,7 @@ def _fill(bits: Numbers32, starts: Ints, widths: Ints, spacing: Ints, set_starts
                 now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rank(keys: Ints, start: int, stop: int, x: int) -> int:
     """How many of keys[start:stop], ascending, are at most x."""
     at = start

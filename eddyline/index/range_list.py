@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.shifts import Ints, Numbers32, close_gap, first_place, longer, open_gap
 
 BLOCK = 256
@@ -77,7 +77,7 @@ def empty_tally(room: int) -> Tally:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add(b: Blocks, number: int, low: int, high: int) -> None:
     """A range more; a slot must be free."""
     used = b.counts[USED]
@@ -104,7 +104,7 @@ def add(b: Blocks, number: int, low: int, high: int) -> None:
         b.least_high[block] = high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drop(b: Blocks, number: int, low: int) -> None:
     """A range less; it must be there."""
     block = first_place(b.last_low, b.last_id, 0, b.counts[USED], low, number)
@@ -127,7 +127,7 @@ def drop(b: Blocks, number: int, low: int) -> None:
         _join(b, block)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tally(b: Blocks, t: Tally) -> int:
     """Finds the canonical partition, for which `t` must have room; returns how many groups it has.
 
@@ -161,7 +161,7 @@ def tally(b: Blocks, t: Tally) -> int:
     return group + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end_group(b: Blocks, t: Tally, group: int, least: np.int64, held: int) -> None:
     if group >= 0:
         t.last[group] = least
@@ -172,7 +172,7 @@ def _end_group(b: Blocks, t: Tally, group: int, least: np.int64, held: int) -> N
         t.witness[group], t.witness_low[group] = b.ids[slot, i], b.low[slot, i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _describe(b: Blocks, block: int) -> None:
     """Brings the directory up to date with what a block holds. O(BLOCK)."""
     slot, size = b.slot[block], b.size[block]
@@ -184,7 +184,7 @@ def _describe(b: Blocks, block: int) -> None:
     b.last_low[block], b.last_id[block] = b.low[slot, size - 1], b.ids[slot, size - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _open_block(b: Blocks, block: int) -> None:
     """An empty block at this place of the directory."""
     used = b.counts[USED]
@@ -198,7 +198,7 @@ def _open_block(b: Blocks, block: int) -> None:
     b.slot[block], b.size[block] = b.free[b.counts[FREE]], 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _close_block(b: Blocks, block: int) -> None:
     used = b.counts[USED]
     b.free[b.counts[FREE]] = b.slot[block]
@@ -211,7 +211,7 @@ def _close_block(b: Blocks, block: int) -> None:
     b.counts[USED] = used - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split(b: Blocks, block: int) -> None:
     """The second half of a full block becomes the next one."""
     _open_block(b, block + 1)
@@ -221,7 +221,7 @@ def _split(b: Blocks, block: int) -> None:
     _describe(b, block + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join(b: Blocks, block: int) -> None:
     """What the next block holds goes to the end of this one."""
     _append(b, block + 1, 0, block)
@@ -229,7 +229,7 @@ def _join(b: Blocks, block: int) -> None:
     _close_block(b, block + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _append(b: Blocks, source: int, begin: int, target: int) -> None:
     """Copies what a block holds from a place on to the end of another."""
     s, t, at = b.slot[source], b.slot[target], b.size[target]

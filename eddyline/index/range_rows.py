@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.sets import Lists
 
 Ints = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ def list_rows(
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rows(
     starts: Ints,
     members: Numbers32,

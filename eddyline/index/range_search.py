@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EVER, EXP, TS, Arrivals, Axes, Doubts, Partners, place_of
 from eddyline.index.box_search import by_boxes
 from eddyline.index.group_search import by_groups
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.number_search import accept, accepting_numbers, by_merging, some_row, sweep
 from eddyline.index.prefix_sets import NO_SETS
 from eddyline.index.range_groups import RangeGroups
@@ -96,7 +96,7 @@ def _sequence(how: Codes8, arrivals: Arrivals, partners: Partners) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _affected(
     how: Codes8,
     sequence: Ints,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.limbs import LOW_BITS
 from eddyline.index.range_rows import Asked
 from eddyline.index.sets import Lists
@@ -140,7 +140,7 @@ def contenders(
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end(row_ts: int, row_exp: int, own_ts: int, own_exp: int, back: int, on: int) -> int:
     """When a joined row ends for a query whose windows on the row's and the tuple's input are so long, or MAX."""
     ends = min(row_exp, own_exp)
@@ -151,7 +151,7 @@ def _end(row_ts: int, row_exp: int, own_ts: int, own_exp: int, back: int, on: in
     return ends
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(query: Ints, time: Ints, q: int, t: int) -> int:
     """Where the entry of (q, t) stands, or would."""
     mask = np.uint64(len(query) - 1)
@@ -163,7 +163,7 @@ def _place(query: Ints, time: Ints, q: int, t: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _replace(from_query: Ints, from_time: Ints, query: Ints, time: Ints, place: Ints) -> None:
     for i in range(len(from_query)):
         at = _place(query, time, from_query[i], from_time[i])
@@ -171,7 +171,7 @@ def _replace(from_query: Ints, from_time: Ints, query: Ints, time: Ints, place: 
         place[i] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(
     starts: Ints,
     members: Numbers32,
@@ -237,7 +237,7 @@ def _add(
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _contend(
     starts: Ints,
     members: Numbers32,

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.shifts import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -66,7 +66,7 @@ def check(b: Batch, there: Flags) -> None:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_wrong(insert: Flags, ids: Ints, there: Flags) -> int:
     """The first update that inserts what is there or removes what is not; -1 if there is none. `there` is as before."""
     valid = 0

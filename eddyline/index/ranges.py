@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,7 +46,7 @@ def pieces(low: Ints, high: Ints) -> Iterator[tuple[int, Ints, Ints]]:
             yield start, cuts[i : i + 1], cuts[i + 1 : i + 2]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def equal_ranges(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     """For each wanted key the half-open range of positions in sorted `keys`. O(w log n)."""
     low = np.searchsorted(keys, wanted, side="left")
@@ -53,7 +54,7 @@ def equal_ranges(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     return low.astype(np.int64), high.astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_ranges(slots: Ints, times: Ints, wanted: Ints, after: Ints, upto: int) -> tuple[Ints, Ints]:
     """In runs sorted by (slot, time): where events of each wanted slot with after < time <= upto stand. O(w log n)."""
     n = len(slots)
@@ -65,7 +66,7 @@ def event_ranges(slots: Ints, times: Ints, wanted: Ints, after: Ints, upto: int)
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def last_at(slots: Ints, times: Ints, slot: Ints, time: Ints) -> Ints:
     """In runs sorted by (slot, time): the last position of each pair asked for, or -1. O(w log n)."""
     found = np.full(len(slot), -1, np.int64)
@@ -76,7 +77,7 @@ def last_at(slots: Ints, times: Ints, slot: Ints, time: Ints) -> Ints:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_above(slots: Ints, times: Ints, n: int, slot: int, time: int) -> int:
     """The first position whose (slot, time) is above the given pair."""
     a, b = 0, n
@@ -89,7 +90,7 @@ def _first_above(slots: Ints, times: Ints, n: int, slot: int, time: int) -> int:
     return a
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """All positions of many ranges, and which range each belongs to. O(output)."""
     total = 0
@@ -107,7 +108,7 @@ def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     return owner, position
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_brackets(opening: Ints, start: Ints, closing: Ints, stop: Ints) -> Ints:
     """Pairs as brackets do: each closing one with the latest opening one of its key at or before it that is still free.
 

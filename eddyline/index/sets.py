@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.vectors import copy_set, lowest_bit, members, run_starts
 
 Ints = npt.NDArray[np.int64]
@@ -129,7 +129,7 @@ def tally(part: Lists | Containers, slot_of: Numbers32, slots: int) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scatter(row: Numbers32, member: Numbers32, starts: Ints, found: Numbers32) -> None:
     at = starts[:-1].copy()
     for i in range(len(row)):
@@ -137,7 +137,7 @@ def _scatter(row: Numbers32, member: Numbers32, starts: Ints, found: Numbers32) 
         at[row[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_rows(starts: Ints, found: Numbers32, universe: int) -> None:
     """Sorts the members of every row, which are distinct and below `universe`.
 
@@ -178,7 +178,7 @@ def _sort_rows(starts: Ints, found: Numbers32, universe: int) -> None:
                     k += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_lists(starts: Ints, members: Numbers32, at: Ints, found: Numbers32) -> None:
     for i in range(len(starts) - 1):
         for j in range(starts[i], starts[i + 1]):
@@ -186,7 +186,7 @@ def _place_lists(starts: Ints, members: Numbers32, at: Ints, found: Numbers32) -
             at[i] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_containers(
     kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, numbers: Numbers32, at: Ints, found: Numbers32
 ) -> None:
@@ -218,7 +218,7 @@ def _place_containers(
         at[row] = k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _tally(kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, found: Ints) -> None:
     for block in range(len(kind)):
         base = block * 4096
@@ -242,7 +242,7 @@ def _tally(kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves,
                         word &= word - np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(
     r: Words, block: int, row: int, kind: Kinds, size: Halves, start: Ints, words: Words, halves: Halves, end: int
 ) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 Numbers32 = npt.NDArray[np.int32]
@@ -26,7 +27,7 @@ def longer(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_place(keys: Ints, ids: Numbers32, begin: int, end: int, key: int, number: int) -> int:
     """The first place in begin … end, sorted by key and id, that is not before (key, number). O(log (end - begin))."""
     while begin < end:
@@ -38,7 +39,7 @@ def first_place(keys: Ints, ids: Numbers32, begin: int, end: int, key: int, numb
     return begin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_gap(column: npt.NDArray[Any], at: int, end: int, by: int) -> None:
     """Moves what is in at … end up by so many places. O(end - at)."""
     view = column[at : end + by]
@@ -46,7 +47,7 @@ def open_gap(column: npt.NDArray[Any], at: int, end: int, by: int) -> None:
         view[i + by] = view[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def close_gap(column: npt.NDArray[Any], at: int, end: int, by: int) -> None:
     """Moves what is in at … end down by so many places. O(end - at)."""
     view = column[at - by : end]

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eddyline.index.axes import AXES, EXP, TS
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -34,7 +34,7 @@ def linked(segment: Ints) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _links(later: Ints) -> tuple[Ints, Ints]:
     """For each value the next larger one before it, and behind. Each link is followed at most twice: O(n)."""
     n = len(later)

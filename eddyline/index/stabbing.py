@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -52,7 +53,7 @@ def canonical(low: Ints, high: Ints) -> Partition:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _begins(low: Ints, high: Ints) -> Ints:
     """Where groups begin among ranges sorted by their low ends. O(n)."""
     found = np.empty(len(low), np.int64)

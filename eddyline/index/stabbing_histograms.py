@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from eddyline.index.histograms import (
     BUCKETS,
@@ -32,6 +31,7 @@ from eddyline.index.histograms import (
     empty,
     stabbing_counts,
 )
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.stabbing import Partition, canonical
 
 ROUNDS = 20  # of k-means, at most
@@ -109,7 +109,7 @@ def _shares(hard: Floats, clusters: int) -> Ints:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _clusters(heights: Ints, weights: Floats, hard: Floats, most: int, rounds: int) -> Ints:
     """The first step of each cluster of ascending heights, at most so many of them.
 
@@ -147,7 +147,7 @@ def _clusters(heights: Ints, weights: Floats, hard: Floats, most: int, rounds: i
     return first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _begins(
     starts: Ints, outer: Ints, inner: Ints, heights: Ints, weights: Floats, hard: Floats, shares: Ints, steps: int,
     rounds: int,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
+from eddyline.index.kernel_cache import kernel
 from eddyline.index.range_list import FREE, USED, Blocks, Tally, add, drop, tally
 from eddyline.index.range_updates import Batch, Flags
 from eddyline.index.shifts import Ints, Numbers32, close_gap, open_gap
@@ -42,12 +41,12 @@ class Groups(NamedTuple):
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_full(g: Groups) -> bool:
     return bool(g.counts[SPARE] == 0 and g.counts[NEXT] == len(g.order))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def make_updates(
     u: Batch, r: Ranges, g: Groups, b: Blocks, t: Tally, eps: float, trigger: int, group: Ints, done: int
 ) -> int:
@@ -66,7 +65,7 @@ def make_updates(
     return len(u.ids)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _insert(number: int, low: int, high: int, r: Ranges, g: Groups, b: Blocks) -> int:
     group = _join(g, low, high)
     r.there[number] = True
@@ -77,7 +76,7 @@ def _insert(number: int, low: int, high: int, r: Ranges, g: Groups, b: Blocks) -
     return group
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remove(number: int, r: Ranges, g: Groups, b: Blocks, t: Tally, trigger: int) -> int:
     group = _group_of(number, r, g)
     _leave(g, group)
@@ -88,7 +87,7 @@ def _remove(number: int, r: Ranges, g: Groups, b: Blocks, t: Tally, trigger: int
     return group
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join(g: Groups, low: int, high: int) -> int:
     """The group that a range overlaps with, narrowed to what they have in common, or else a new one. O(log groups),
     and O(groups) moves for a new one."""
@@ -106,7 +105,7 @@ def _join(g: Groups, low: int, high: int) -> int:
     return int(found)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_ending_from(g: Groups, point: int) -> int:
     """The place along the axis of the first group whose common part does not end before a point."""
     begin, end = 0, g.counts[GROUPS]
@@ -119,7 +118,7 @@ def _first_ending_from(g: Groups, point: int) -> int:
     return begin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _begin(g: Groups, at: int, low: int, high: int) -> int:
     if g.counts[SPARE] > 0:
         g.counts[SPARE] -= 1
@@ -134,7 +133,7 @@ def _begin(g: Groups, at: int, low: int, high: int) -> int:
     return int(number)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _leave(g: Groups, number: int) -> None:
     g.size[number] -= 1
     if g.size[number] == 0:
@@ -144,7 +143,7 @@ def _leave(g: Groups, number: int) -> None:
         g.counts[SPARE] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _group_of(number: int, r: Ranges, g: Groups) -> int:
     """By the note of a range that came since the regrouping; else the last group whose bound is not above its low."""
     if r.since[number] == g.counts[VERSION]:
@@ -152,7 +151,7 @@ def _group_of(number: int, r: Ranges, g: Groups) -> int:
     return _last_not_above(g.bound, g.counts[BOUNDS], r.low[number])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _last_not_above(column: Ints, end: int, value: int) -> int:
     begin = 0
     while begin < end:
@@ -164,7 +163,7 @@ def _last_not_above(column: Ints, end: int, value: int) -> int:
     return begin - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _loss(number: int, r: Ranges, g: Groups, t: Tally, trigger: int) -> int:
     """By how much tau may become less than what is known of it when a range goes."""
     if trigger == RELAXED:
@@ -176,14 +175,14 @@ def _loss(number: int, r: Ranges, g: Groups, t: Tally, trigger: int) -> int:
     return 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _due(g: Groups, eps: float, trigger: int) -> bool:
     if trigger == SIMPLE:
         return bool((eps + 2) * g.counts[UPDATES] > eps * g.counts[TAU])
     return bool(g.counts[GROUPS] > (1 + eps) * (g.counts[TAU] - g.counts[LOST]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(g: Groups, b: Blocks, t: Tally, eps: float, trigger: int) -> None:
     """Counts the groups of the canonical partition, and makes them the groups unless there is no need."""
     tau = tally(b, t)
@@ -199,14 +198,14 @@ def _rebuild(g: Groups, b: Blocks, t: Tally, eps: float, trigger: int) -> None:
         g.bound[i], g.first[i], g.last[i], g.size[i] = t.bound[i], t.first[i], t.last[i], t.size[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(ids: Ints, r: Ranges, g: Groups, found: Ints) -> None:
     for i in range(len(ids)):
         there = 0 <= ids[i] < len(r.there) and r.there[ids[i]]
         found[i] = _group_of(ids[i], r, g) if there else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_by_group(b: Blocks, r: Ranges, g: Groups, at: Ints, ids: Ints) -> None:
     """Puts every id where the next of its group belongs."""
     for block in range(b.counts[USED]):

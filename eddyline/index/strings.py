@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -180,13 +181,13 @@ _NO_NULLS = _read_only(np.empty(0, np.bool_))
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_full(count: int, places: int) -> bool:
     """Whether one more entry would fill more than three quarters of an open-addressing table."""
     return (count + 1) * 4 > places * 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash(old: Table, new: Table) -> None:
     """Enters what `old` holds into `new`, which is empty; O(places)."""
     mask = np.uint64(len(new) - 1)
@@ -198,7 +199,7 @@ def rehash(old: Table, new: Table) -> None:
             new[place] = entry
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _word(data: Bytes, start: int) -> np.uint64:
     """Eight bytes as one number, in the form that LLVM turns into a single load."""
     i = np.uint64(start)
@@ -208,7 +209,7 @@ def _word(data: Bytes, start: int) -> np.uint64:
     return word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash(data: Bytes, start: int, stop: int) -> np.uint64:
     """32 bits, from eight bytes per multiplication; each step is a bijection of the word it takes."""
     h = _SEED ^ np.uint64(stop - start)
@@ -224,7 +225,7 @@ def _hash(data: Bytes, start: int, stop: int) -> np.uint64:
     return h >> _BITS32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _same(a: Bytes, start: int, b: Bytes, other: int, length: int) -> bool:
     done = 0
     while done + 8 <= length:
@@ -236,7 +237,7 @@ def _same(a: Bytes, start: int, b: Bytes, other: int, length: int) -> bool:
     return done == length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offsets: Ints, table: Table) -> np.uint64:
     """The place in the table that holds this string, or the free place where it belongs."""
     mask = np.uint64(len(table) - 1)
@@ -252,18 +253,18 @@ def _place(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offset
     return place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offsets: Ints, table: Table) -> np.int64:
     place = _place(text, start, stop, h, data, offsets, table)
     return np.int64(table[place] & _LOW32) - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_one(text: Bytes, data: Bytes, offsets: Ints, table: Table) -> np.int64:
     return _find(text, 0, len(text), _hash(text, 0, len(text)), data, offsets, table)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_block(
     text: Bytes, ends: Ints, first: int, data: Bytes, offsets: Ints, table: Table, hashes: Words, touched: Words
 ) -> int:
@@ -287,7 +288,7 @@ def _hash_block(
     return first + rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_all(text: Bytes, ends: Ints, valid: Flags, data: Bytes, offsets: Ints, table: Table, ids: Ints) -> None:
     """O(bytes looked up)."""
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
@@ -302,7 +303,7 @@ def _find_all(text: Bytes, ends: Ints, valid: Flags, data: Bytes, offsets: Ints,
         first = stop
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intern_some(
     text: Bytes, ends: Ints, valid: Flags, data: Bytes, offsets: Ints, table: Table, count: int, ids: Ints, first: int
 ) -> tuple[int, int]:
@@ -329,13 +330,13 @@ def _intern_some(
     return first, count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _copy(source: Bytes, start: int, target: Bytes, begin: int, length: int) -> None:
     for i in range(length):
         target[np.uint64(begin + i)] = source[np.uint64(start + i)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _take_offsets(ids: Ints, offsets: Ints, count: int, out: npt.NDArray[np.int32]) -> int:
     """Where each string of `ids` goes, and how many bytes they are in all; -1 when an id does not exist. O(ids)."""
     size = 0
@@ -349,7 +350,7 @@ def _take_offsets(ids: Ints, offsets: Ints, count: int, out: npt.NDArray[np.int3
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _take_bytes(ids: Ints, data: Bytes, offsets: Ints, out: Bytes) -> None:
     """O(bytes taken)."""
     end = 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from eddyline.index.kernel_cache import kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -16,7 +17,7 @@ NONE = -1
 _MAX = np.iinfo(np.int64).max
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def send_versions(
     entry_at: Ints, time: Ints, code: Ints, until: Ints, out_code: Ints, out_end: Ints
 ) -> tuple[Ints, Ints, Ints]:
@@ -55,7 +56,7 @@ def send_versions(
     return sent[:, :n], out, end_of
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def holds_until(value: Ints, time: Ints, at: Ints, stop: Ints) -> Ints:
     """From position at[i] on, the last instant before the value changes; no later than position stop[i]. O(walk)."""
     until = np.full(len(at), _MAX, np.int64)
