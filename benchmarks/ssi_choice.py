@@ -25,7 +25,7 @@ from eddyline.index.range_search import STRATEGIES
 from eddyline.index.ranges import equal_ranges
 from eddyline.operators.range_choice import Estimates
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import MANY, RANGES
+from eddyline.routing.join_costs import MANY, default_costs
 
 Codes8 = npt.NDArray[np.uint8]
 
@@ -174,7 +174,7 @@ def fitted() -> dict[str, tuple[float, float, float]]:
     found, rng = {}, np.random.default_rng(2)
     measured = calibration.measure("ranges", (MANY,))
     for strategy in STRATEGIES:
-        of, names = measured[strategy], list(RANGES[strategy])
+        of, names = measured[strategy], list(default_costs()["ranges"].many[strategy])
         samples = [
             calibration.weights(names, [of[i] for i in rng.integers(0, len(of), len(of))]) for _ in range(SAMPLES)
         ]

@@ -19,8 +19,8 @@ from eddyline.index.domains import sortable
 from eddyline.index.histograms import Histogram, near_optimal
 from eddyline.index.range_groups import RangeGroups
 from eddyline.index.range_search import STRATEGIES
-from eddyline.routing.calibration import WORTH_FITTING, join_costs
-from eddyline.routing.join_costs import Expected, Shape, unfitted
+from eddyline.routing.calibration import WORTH_MEASURING, join_costs
+from eddyline.routing.join_costs import Expected, Shape, default_costs
 from eddyline.state.delta import Ints
 
 Codes8 = npt.NDArray[np.uint8]
@@ -54,14 +54,14 @@ class Estimates:
         bits = groups.bits
         self.all = Acceptance(groups, bits)
         self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
-        kind = self.shape.kind
-        self.costs = join_costs(kind) if len(groups) >= WORTH_FITTING else unfitted(kind)
 
     def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
         """By tuple, a strategy and its expected nanoseconds."""
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
         expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
-        return self.costs.choose(self.shape, expected)
+        kind = self.shape.kind
+        costs = join_costs(kind) if self.shape.numbers >= WORTH_MEASURING else default_costs()[kind]
+        return costs.choose(self.shape, expected)
 
 
 @dataclass

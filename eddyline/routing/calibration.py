@@ -1,16 +1,22 @@
-"""Fits the costs of join strategies to this machine: some seconds of measuring, when first needed, kept in a file.
+"""The costs of join strategies on this machine: measured once, in the background or by `eddyline doctor --warm`.
 
 Every strategy is timed on made-up queries and rows of several shapes; the weights of its terms are the least squares of
-the relative errors, none below zero. Costs decide which strategy is taken, never what it finds.
+the relative errors, none below zero. That takes some seconds, in a process of its own and in one at a time; until then
+the default costs serve, which were measured on another machine. Costs decide which strategy is taken, never its result.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from itertools import product
@@ -24,49 +30,74 @@ from eddyline.index.kernel_cache import cache_folder, digest
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.skylines import linked
-from eddyline.routing.join_costs import FEW, MANY, UNFITTED, Expected, JoinCosts, Kind, Shape, terms
+from eddyline.routing.join_costs import FEW, MANY, Expected, JoinCosts, Kind, Shape, default_costs, read_costs, terms
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-WORTH_FITTING = 10_000  # queries; below, every strategy is fast
+WORTH_MEASURING = 10_000  # queries; below, every strategy is fast
 TUPLES, REPEATS, POINTS = 8, 3, 40
 _SIZES = {"few": (1_000, FEW), "many": (MANY,)}  # of queries that are measured
 SPACE = 1 << 30
 
+_measured: dict[Kind, JoinCosts] = {}  # as read from the file of this machine
+
+
+def join_costs(kind: Kind) -> JoinCosts:
+    """The costs of this machine. Until they are known, the default ones, and a process begins to measure."""
+    if not _measured:
+        _measured.update(_kept())
+    if not _measured:
+        _measure_in_background()
+    return (_measured or default_costs())[kind]
+
+
+def costs_file() -> Path | None:
+    """Where the costs of this machine are kept; None if there is no place for them."""
+    home = cache_folder()
+    return None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}.json"
+
+
+def calibrate() -> bool:
+    """Measures and keeps the costs of this machine, unless that was done; False if another process measures now."""
+    file = costs_file()
+    if file is None or _kept():
+        return True
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with (file.parent / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        costs = {kind: asdict(fit(kind)) for kind in default_costs()}
+        beside = file.with_suffix(f".{os.getpid()}")
+        beside.write_text(json.dumps(costs, indent=1))
+        beside.replace(file)
+    return True
+
+
+def _kept() -> dict[Kind, JoinCosts]:
+    """The costs of this machine; none if there are none that can be read, or of other terms."""
+    file = costs_file()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if file is not None:
+            return read_costs(file.read_text())
+    return {}
+
 
 @cache
-def join_costs(kind: Kind) -> JoinCosts:
-    """Those kept in a file of this machine, fitted now if there is none."""
-    home = cache_folder()
-    path = None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}-{kind}.json"
-    found = None if path is None else _kept(path, kind)
-    if found is None:
-        found = fit(kind)
-        if path is not None:
-            _keep(path, found)
-    return found
-
-
-def _kept(path: Path, kind: Kind) -> JoinCosts | None:
-    """None if there are none that can be read, or of other terms."""
-    try:
-        said = json.loads(path.read_text())
-        few, many = ({s: {t: float(said[z][s][t]) for t in w} for s, w in UNFITTED[kind].items()} for z in _SIZES)
-        return JoinCosts(few, many)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _keep(path: Path, costs: JoinCosts) -> None:
-    """Where there is no place for it, it is fitted again by the next process."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps(asdict(costs), indent=1))
-        mine.replace(path)
-    except OSError:
-        pass
+def _measure_in_background() -> None:
+    """Once in a process; nothing is measured where there is no place to keep it."""
+    if costs_file() is None:
+        return
+    run = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    threading.Thread(
+        target=subprocess.run,
+        args=([sys.executable, "-m", "eddyline.routing.calibration"],),
+        kwargs={**run, "env": environ, "start_new_session": True},
+        daemon=True,
+    ).start()
 
 
 Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average tuple, and its nanoseconds
@@ -74,9 +105,9 @@ Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average t
 
 def fit(kind: Kind) -> JoinCosts:
     """Measures, and fits."""
-    names = {s: list(w) for s, w in UNFITTED[kind].items()}
+    names = {s: list(w) for s, w in default_costs()[kind].few.items()}
     few, many = (
-        {s: weights(names[s], found) for s, found in measure(kind, sizes).items()} for sizes in _SIZES.values()
+        {s: weights(names[s], times) for s, times in measure(kind, sizes).items()} for sizes in _SIZES.values()
     )
     return JoinCosts(few, many)
 
@@ -151,3 +182,8 @@ def weights(names: Sequence[str], measured: Sequence[Measured]) -> dict[str, flo
         if (found >= 0).all() or len(kept) == 1:
             return dict.fromkeys(names, 0.0) | {names[k]: max(float(w), 0.0) for k, w in zip(kept, found, strict=True)}
         kept.pop(int(found.argmin()))
+
+
+if __name__ == "__main__":
+    os.nice(19)  # whoever waits for a result goes first
+    calibrate()

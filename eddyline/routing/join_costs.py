@@ -5,14 +5,17 @@ tuple, for every partner, for every number at all; searches among m partners tak
 trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where there are several
 axes, the bits of a group are passed over for every row that it reaches, about twice those that a range holds; where
 these are windows, only for skylines, about the logarithm. Other strategies compare numbers with such rows one by one.
-The weights of these terms are fitted to this machine (`calibration.py`), for each of the three kinds apart, and twice:
+The weights of these terms are measured on this machine (`calibration.py`), for each of the three kinds, and twice:
 what few queries need stays in the caches, what many need does not.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -138,28 +141,18 @@ class JoinCosts:
             best = np.where(costs[better] < current, better, best)
 
 
-_CHECK = {"check": 15.0, "check search": 4.0}
-RANGES = {
-    "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
-    "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, **_CHECK},
-    "select_first": {"tuple": 300.0, "pass": 0.4, **_CHECK},
-    "join_first": {"tuple": 300.0, "pass": 0.4, "partner": 200.0, "partner pass": 0.6},
-    "merge": {"tuple": 300.0, "pass": 0.4, "partner": 2.0, "number": 4.0},
-    "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, **_CHECK},
-}
-_BY_ROW = {"row": 200.0, "row pass": 2.0}
-_SEVERAL_AXES = {
-    "ssi": RANGES["ssi"] | _BY_ROW,
-    "hotspot": RANGES["hotspot"] | _BY_ROW | _CHECK,
-    **{s: RANGES[s] | _CHECK for s in ("select_first", "join_first", "merge", "vanilla")},
-}
-# the weights of some machine, for who has very few queries; and which terms there are
-UNFITTED: dict[Kind, Weights] = {
-    "ranges": RANGES,
-    "windows": _SEVERAL_AXES,
-    "boxes": {s: w | ({"check row": 3.0} if "check" in w else {}) for s, w in _SEVERAL_AXES.items()},
-}
+@cache
+def default_costs() -> dict[Kind, JoinCosts]:
+    """Those of some machine (two cores, x86-64), in a file as `calibration.py` writes it."""
+    return read_costs(Path(__file__).with_name("default_costs.json").read_text())
 
 
-def unfitted(kind: Kind) -> JoinCosts:
-    return JoinCosts(UNFITTED[kind], UNFITTED[kind])
+def read_costs(text: str) -> dict[Kind, JoinCosts]:
+    """Raises if a weight is missing: every term of `terms` has one."""
+    sizes, costs = json.loads(text), dict[Kind, JoinCosts]()
+    for kind in get_args(Kind):
+        costs[kind] = JoinCosts(sizes[kind]["few"], sizes[kind]["many"])
+        shape, expected = Shape(1, 1, 1, 1, 1, 1, 1.0, kind), Expected(*np.ones((3, 1)))
+        if not all(np.isfinite(costs[kind].of(s, shape, expected)).all() for s in STRATEGIES):
+            raise ValueError(f"the costs of {kind} are no numbers")
+    return costs

@@ -1,10 +1,12 @@
-"""Costs of join strategies: fitted once, kept in a file, and the cheapest is chosen for every tuple."""
+"""Costs of join strategies: measured once per machine and kept, defaults meanwhile, and the cheapest is chosen."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,67 +14,112 @@ import pytest
 from eddyline.index.kernel_cache import digest
 from eddyline.index.range_search import STRATEGIES
 from eddyline.routing import calibration
-from eddyline.routing.join_costs import UNFITTED, Expected, JoinCosts, Kind, Shape, unfitted
+from eddyline.routing.join_costs import Expected, JoinCosts, Kind, Shape, default_costs, terms
 
-PLAIN = unfitted("ranges")
+KINDS: tuple[Kind, ...] = ("ranges", "windows", "boxes")
+_CHECK = {"check": 15.0, "check search": 4.0}
+_PLAIN = {
+    "ssi": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0},
+    "hotspot": {"tuple": 300.0, "pass": 0.4, "group": 30.0, "group search": 4.0, **_CHECK},
+    "select_first": {"tuple": 300.0, "pass": 0.4, **_CHECK},
+    "join_first": {"tuple": 300.0, "pass": 0.4, "partner": 200.0, "partner pass": 0.6},
+    "merge": {"tuple": 300.0, "pass": 0.4, "partner": 2.0, "number": 4.0},
+    "vanilla": {"tuple": 300.0, "pass": 0.4, "number": 3.0, **_CHECK},
+}
+PLAIN = JoinCosts(_PLAIN, _PLAIN)  # round numbers, of no machine
+DOUBLED = {
+    kind: JoinCosts(*({s: {t: 2 * w for t, w in ws.items()} for s, ws in c.items()} for c in (costs.few, costs.many)))
+    for kind, costs in default_costs().items()
+}
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    """A fit that takes no time, in a home of its own; how often it was made."""
-    made: list[int] = []
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Measuring that takes no time, in a home of its own; what was measured, and begun in the background."""
+    done: list[str] = []
 
     def fit(kind: Kind) -> JoinCosts:
-        made.append(1)
-        return unfitted(kind)
+        done.append(kind)
+        return DOUBLED[kind]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(calibration, "fit", fit)
-    calibration.join_costs.cache_clear()
-    yield made  # type: ignore[misc]
-    calibration.join_costs.cache_clear()
+    monkeypatch.setattr(calibration, "_measured", {})
+    monkeypatch.setattr(calibration, "_measure_in_background", lambda: done.append("background"))
+    return done
 
 
-def kept(home: Path) -> Path:
-    (found,) = (home / "eddyline" / "join-costs").iterdir()
-    return found
+def kept() -> Path:
+    file = calibration.costs_file()
+    assert file is not None
+    return file
 
 
-def test_costs_are_fitted_once_and_kept(quick: list[int], tmp_path: Path) -> None:
-    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
-    assert digest() in kept(tmp_path).name and json.loads(kept(tmp_path).read_text()) == asdict(PLAIN)
-    calibration.join_costs.cache_clear()
-    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
+def test_costs_are_measured_once_and_kept(quick: list[str]) -> None:
+    assert calibration.calibrate() and calibration.calibrate()
+    assert quick == [*KINDS]
+    assert digest() in kept().name and json.loads(kept().read_text()) == {k: asdict(c) for k, c in DOUBLED.items()}
+    assert {kind: calibration.join_costs(kind) for kind in KINDS} == DOUBLED
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"few": {}, "many": {}}', '{"few": {"ssi": 1}}'])
-def test_costs_in_a_damaged_file_are_fitted_anew(damaged: str, quick: list[int], tmp_path: Path) -> None:
-    calibration.join_costs("ranges")
-    kept(tmp_path).write_text(damaged)
-    calibration.join_costs.cache_clear()
-    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 2
+def test_until_costs_are_measured_the_default_ones_serve_and_nothing_waits(quick: list[str]) -> None:
+    assert calibration.join_costs("boxes") == default_costs()["boxes"]
+    assert quick == ["background"]
+    calibration.calibrate()
+    assert calibration.join_costs("boxes") == DOUBLED["boxes"], "what was measured meanwhile is used"
 
 
-def test_without_a_place_to_keep_them_costs_are_fitted_all_the_same(
-    quick: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "damaged", ["", "{", "{}", "[]", '{"ranges": {"few": {}, "many": {}}}', '{"ranges": {"few": {"ssi": 1}}}']
+)
+def test_costs_in_a_damaged_file_are_measured_again(damaged: str, quick: list[str]) -> None:
+    calibration.calibrate()
+    kept().write_text(damaged)
+    assert calibration.join_costs("ranges") == default_costs()["ranges"]
+    calibration.calibrate()
+    assert calibration.join_costs("ranges") == DOUBLED["ranges"]
+
+
+def test_where_nothing_can_be_kept_nothing_is_measured(
+    quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert calibration.join_costs("ranges") == PLAIN and len(quick) == 1
+    assert calibration.calibrate() and quick == []
+    assert calibration.join_costs("ranges") == default_costs()["ranges"]
 
 
-def test_costs_of_each_kind_are_kept_apart(quick: list[int]) -> None:
-    kinds: list[Kind] = ["ranges", "windows", "boxes"]
-    wanted = {k: unfitted(k) for k in kinds}
-    assert {k: calibration.join_costs(k) for k in kinds} == wanted and len(quick) == 3
-    calibration.join_costs.cache_clear()
-    assert {k: calibration.join_costs(k) for k in reversed(kinds)} == {k: unfitted(k) for k in kinds} and len(
-        quick
-    ) == 3
+def test_one_process_measures_at_a_time(quick: list[str]) -> None:
+    kept().parent.mkdir(parents=True)
+    with (kept().parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not calibration.calibrate() and quick == []
+    assert calibration.calibrate() and quick == [*KINDS]
 
 
-@pytest.mark.parametrize("kind", UNFITTED)
-def test_fitting_gives_every_strategy_weights_that_are_not_negative(kind: Kind) -> None:
+def test_a_process_in_the_background_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[Any] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibration, "_measured", {})
+    monkeypatch.setattr(calibration.subprocess, "run", lambda command, **_: begun.append(command))
+    calibration._measure_in_background.cache_clear()
+    for kind in KINDS:
+        calibration.join_costs(kind)
+    assert [command[1:] for command in begun] == [["-m", "eddyline.routing.calibration"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_default_costs_have_a_weight_for_every_term(kind: Kind) -> None:
+    shape, expected = Shape(1, 1, 1, 1, 1, 1, 1.0, kind), Expected(*np.ones((3, 1)))
+    for weights in (default_costs()[kind].few, default_costs()[kind].many):
+        assert {s: set(w) for s, w in weights.items()} == {s: set(terms(s, shape, expected)) for s in STRATEGIES}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fitting_gives_every_strategy_weights_that_are_not_negative(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "_SIZES", {"few": (500,), "many": (2_000,)})
     costs = calibration.fit(kind)
     for found in (costs.few, costs.many):
         assert set(found) == set(STRATEGIES)
