@@ -83,12 +83,16 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
     display.say("starting Spark …")
     from eddyline.spark.failures import in_our_words
     from eddyline.spark.pipeline import Pipeline
-    from eddyline.spark.session import session, stop
+    from eddyline.spark.session import is_local, session, stop
+    from eddyline.spark.starting import start_workers
 
     asked.listen()
     with in_our_words():
         spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
         asked.listen()  # Spark's session has put its own handler in place
+        master = spark.conf.get("spark.master") or ""
+        if is_local(master):
+            start_workers(spark, master)
         try:
             pipe = Pipeline(
                 spark,

@@ -97,9 +97,9 @@ def socket_of(owner: int, slot: int) -> Path:
     return folder / name
 
 
-def call(slot: int) -> Connection:
-    """A connection to the resident of a slot; the caller closes it."""
-    owner = executor_process()
+def call(slot: int, executor: int | None = None) -> Connection:
+    """A connection to the resident of a slot of this executor, or of another; the caller closes it."""
+    owner = executor or executor_process()
     address = socket_of(owner, slot)
     found = _connect(address)
     if found is not None:
@@ -166,7 +166,7 @@ def _start(address: Path, owner: int) -> Connection:
             stdout=out,
             stderr=out,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONHASHSEED": "0"},
         )
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:

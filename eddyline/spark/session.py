@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from eddyline.errors import StateError
 from eddyline.spark.failures import is_gone
+from eddyline.spark.starting import start_residents
 
 Logs = Literal["quiet", "all"]
 NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
@@ -42,7 +43,10 @@ def session(
     environment(wanted["spark.master"], logs)
     found = SparkConf().setAll(list(wanted.items()))
     try:
-        SparkContext(conf=found, gateway=_gateway(found, logs))
+        gateway = _gateway(found, logs)
+        if is_local(wanted["spark.master"]) and os.environ["PYSPARK_PYTHON"] == sys.executable:
+            start_residents(wanted["spark.master"], gateway.proc.pid)
+        SparkContext(conf=found, gateway=gateway)
     except PySparkRuntimeError as e:
         if e.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
