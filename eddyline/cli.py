@@ -179,7 +179,11 @@ def finish(went_well: bool) -> None:
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Compile kernels and measure costs now, not when they are first needed.")
+    ] = False,
+) -> None:
     """Checks what this machine offers, and says how to mend what is missing."""
     from eddyline.doctor import report
 
@@ -194,6 +198,10 @@ def doctor() -> None:
     console = console if console.is_terminal else Console(highlight=False, width=1000)
     console.print(table)
     bad = [f.name for f in findings if f.status != "ok"]
+    if warm and not {*bad} - {"Java"}:  # only Spark needs Java
+        from eddyline.commands import warming
+
+        warming.warm(console)
     if bad:
         console.print(f"\nTo mend: {', '.join(bad)}.", style="bold red")
         raise typer.Exit(1)

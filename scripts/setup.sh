@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes this checkout ready to run: .venv with the locked packages, and a Java 17+ runtime for Spark.
+# Makes this checkout ready to run: .venv with the locked packages, a Java 17+ runtime for Spark, and compiled kernels.
 # Nothing is done twice: the stamp in .venv names the lock, the project file and the directory it was made for.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -112,6 +112,20 @@ ensure_python() {
     echo "$wanted" >"$stamp"
 }
 
+# Kernels are compiled and costs measured once for all runs of this user, until a file with kernels changes.
+ensure_warm() {
+    local stamp=.venv/.warm wanted
+    wanted="${XDG_CACHE_HOME:-${HOME:-}} $(find eddyline/index -name '*.py' | LC_ALL=C sort | xargs cat requirements.lock | cksum)"
+    [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || return 0
+    say "compiling kernels and measuring costs"
+    if .venv/bin/eddyline doctor --warm >&2; then
+        echo "$wanted" >"$stamp"
+    else
+        say "that failed; kernels are compiled when they are first used."
+    fi
+}
+
 ensure_python
 .venv/bin/python -m compileall -q eddyline
 ensure_java
+ensure_warm

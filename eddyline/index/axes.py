@@ -47,7 +47,8 @@ class Partners:
         return cls(segments, begin, end, all_addresses([address(s, axes) for s in segments]))
 
     def slice(self, start: int, stop: int) -> Partners:
-        return Partners(self.segments, self.begin[:, start:stop], self.end[:, start:stop], self.addresses)
+        begin, end = (np.ascontiguousarray(x[:, start:stop]) for x in (self.begin, self.end))
+        return Partners(self.segments, begin, end, self.addresses)
 
 
 def address(segment: Ints, axes: int) -> Ints:
@@ -82,7 +83,8 @@ class Arrivals:
 
     def slice(self, start: int, stop: int) -> Arrivals:
         ts, exp, first = (x[start:stop] for x in (self.ts, self.exp, self.first))
-        return Arrivals(self.shift[:, start:stop], ts, exp, first, self.own[:, start:stop])
+        shift, own = (np.ascontiguousarray(x[:, start:stop]) for x in (self.shift, self.own))  # as kernels know them
+        return Arrivals(shift, ts, exp, first, own)
 
 
 @dataclass(frozen=True)

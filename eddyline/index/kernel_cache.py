@@ -71,7 +71,7 @@ def kernel_folder() -> Path | None:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = cache_folder()
     if chosen:
-        return Path(chosen) / f"eddyline-{digest()}"
+        return Path(chosen) / "eddyline" / digest()
     return None if home is None else home / "kernels" / digest()
 
 
