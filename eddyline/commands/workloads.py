@@ -19,7 +19,6 @@ import eddyline
 from eddyline.index.buckets import bucket_of, reach
 
 BEGIN = np.datetime64("2026-01-01T00:00:00", "us")
-QUERIES = 400  # of each family
 RELATIONS = """
 CREATE STREAM r (k STRING, a INT, x DOUBLE, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 SECOND;
 CREATE STREAM s (k STRING, a INT, x DOUBLE, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 SECOND;
@@ -35,6 +34,9 @@ FILTERS = (
     "SELECT k FROM s WHERE k LIKE 'k%' AND k >= :k AND x IS NOT NULL AND a <> :w",
     f"SELECT k FROM s WHERE a IN ({', '.join(map(str, range(100)))}) AND x > :u",
 )
+NARROW = (
+    "SELECT x FROM r WHERE k = :k AND a = :lo AND x BETWEEN :u AND :u + 0.001",
+)  # by the thousand: in trees of boxes
 KEYS = (
     f"SELECT k, COUNT(*) AS n, AVG(x) AS m, SUM(a) AS b FROM {R} WHERE k = :k GROUP BY k HAVING COUNT(*) >= :lo",
     f"SELECT k, MIN(x) AS low, MAX(a) AS high, SUM(x) AS b FROM {R} WHERE a < :hi GROUP BY k",
@@ -59,22 +61,23 @@ RANGES = (
     "SELECT MIN(s.a) AS b, MAX(s.x) AS m FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
     "WHERE s.x - r.x BETWEEN :u AND :v",
 )
-WORKLOADS = ((RANGES, 60), (KEYS, 600), (FILTERS, 600))  # with the rows of a push; the longest first
+# Queries of a shape, and rows of a push. What takes longest to compile is first.
+WORKLOADS = ((RANGES, 400, 60), (KEYS, 400, 600), (FILTERS, 400, 600), (NARROW, 20_000, 60))
 
 
-def run(selects: Sequence[str], rows: int) -> None:
+def run(selects: Sequence[str], queries: int, rows: int) -> None:
     """Registers queries of each shape, pushes rows, asks for everything, and goes on from what was saved."""
     rng = np.random.default_rng(1)
     db = eddyline.connect()
     db.execute(RELATIONS)
     for i, select in enumerate(selects):
         db.execute(f"CREATE QUERY FAMILY f{i} ({PARAMS}) AS {select}")
-        db.register(f"f{i}", _queries(rng, f"f{i} ", QUERIES))
+        db.register(f"f{i}", _queries(rng, f"f{i} ", queries))
         db.execute(f"CREATE CONTINUOUS QUERY alone{i} AS {_with_constants(select)}")
     _push(db, rng, len(selects), rows, 0)
     for i in range(len(selects)):
-        db.drop(f"f{i}", [f"f{i} {n}" for n in range(QUERIES) if n % 10])
-        db.register(f"f{i}", _queries(rng, f"g{i} ", QUERIES // 10))
+        db.drop(f"f{i}", [f"f{i} {n}" for n in range(queries) if n % 10])
+        db.register(f"f{i}", _queries(rng, f"g{i} ", queries // 10))
     with tempfile.TemporaryDirectory() as folder:
         db.save(Path(folder) / "saved")
         db = eddyline.connect(Path(folder) / "saved")

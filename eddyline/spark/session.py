@@ -44,7 +44,7 @@ def session(
     found = SparkConf().setAll(list(wanted.items()))
     try:
         gateway = _gateway(found, logs)
-        if is_local(wanted["spark.master"]) and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        if _have_own_python(wanted):
             start_residents(wanted["spark.master"], gateway.proc.pid)
         SparkContext(conf=found, gateway=gateway)
     except PySparkRuntimeError as e:
@@ -89,6 +89,12 @@ def environment(master: str, logs: Logs) -> None:
     if logs == "quiet":
         own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
         os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {own}".strip()
+
+
+def _have_own_python(conf: Mapping[str, str]) -> bool:
+    """Whether Spark's workers run here, with this Python and its modules: then residents can be started from here."""
+    others = {"spark.pyspark.python", "spark.submit.pyFiles", "spark.files"} & conf.keys()
+    return is_local(conf["spark.master"]) and os.environ["PYSPARK_PYTHON"] == sys.executable and not others
 
 
 def use_own_python(spark: SparkSession) -> None:

@@ -28,13 +28,15 @@ def start_residents(master: str, executor: int) -> None:
 def start_workers(spark: SparkSession, master: str) -> None:
     """Runs a small job, so that Spark has loaded what Python stages need, and its workers are there."""
     tasks = cores(master)
-    _in_background(spark.range(tasks, numPartitions=tasks).mapInArrow(_nothing, stages.PACKED).collect)
+    _in_background(lambda: spark.range(tasks, numPartitions=tasks).mapInArrow(_nothing, stages.PACKED).collect())
 
 
 def cores(master: str) -> int:
-    """Of a local Spark: local[2] has two, local one, and local[*] those of the machine."""
-    number = re.match(r"local(?:\[(\d+|\*))?", master)
-    return os.cpu_count() or 1 if number and number[1] == "*" else int(number[1] or 1) if number else 1
+    """Of a local Spark: local[2] has two, local[*] those of the machine, and local one."""
+    number = re.match(r"local\[(\d+|\*)", master)
+    if number is None:
+        return 1
+    return (os.cpu_count() or 1) if number[1] == "*" else int(number[1])
 
 
 def _start_resident(slot: int, executor: int) -> None:
