@@ -10,13 +10,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-import eddyline
 from eddyline.index.buckets import bucket_of, reach
+from eddyline.local.connection import Connection
+from eddyline.local.storage import restore
 
 BEGIN = np.datetime64("2026-01-01T00:00:00", "us")
 RELATIONS = """
@@ -68,7 +68,7 @@ WORKLOADS = ((RANGES, 400, 60), (KEYS, 400, 600), (FILTERS, 400, 600), (NARROW, 
 def run(selects: Sequence[str], queries: int, rows: int) -> None:
     """Registers queries of each shape, pushes rows, asks for everything, and goes on from what was saved."""
     rng = np.random.default_rng(1)
-    db = eddyline.connect()
+    db = Connection()
     db.execute(RELATIONS)
     for i, select in enumerate(selects):
         db.execute(f"CREATE QUERY FAMILY f{i} ({PARAMS}) AS {select}")
@@ -80,7 +80,7 @@ def run(selects: Sequence[str], queries: int, rows: int) -> None:
         db.register(f"f{i}", _queries(rng, f"g{i} ", queries // 10))
     with tempfile.TemporaryDirectory() as folder:
         db.save(Path(folder) / "saved")
-        db = eddyline.connect(Path(folder) / "saved")
+        db = restore(Path(folder) / "saved", None, {}, None)
     _push(db, rng, len(selects), rows, 100)
 
 
@@ -91,7 +91,7 @@ def route() -> None:
     reach(pa.array([1.0, 2.0]), -1.0, 1.0, 4.0, 2)
 
 
-def _push(db: Any, rng: np.random.Generator, families: int, rows: int, clock: int) -> None:
+def _push(db: Connection, rng: np.random.Generator, families: int, rows: int, clock: int) -> None:
     for i, count in enumerate((1, rows, 3)):
         at = clock + 5 * i
         db.execute(f"INSERT INTO t VALUES ('k1', {i}, {i}.5), ('k2', {i}, -1.0)")

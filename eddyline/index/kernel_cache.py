@@ -59,8 +59,14 @@ class _KernelCacheFiles(CompileResultCacheImpl):
 class _KernelCache(FunctionCache):
     _impl_class = _KernelCacheFiles
 
+    # Where files cannot be read or written, every process compiles for itself.
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with suppress(OSError):
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Where it cannot be written, every process compiles for itself."""
         with suppress(OSError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
