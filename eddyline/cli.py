@@ -201,7 +201,7 @@ def doctor(
     if warm and not {*bad} - {"Java"}:  # only Spark needs Java
         from eddyline.commands import warming
 
-        warming.warm(console)
+        warming.warm(console, spark="Java" not in bad)
     if bad:
         console.print(f"\nTo mend: {', '.join(bad)}.", style="bold red")
         raise typer.Exit(1)

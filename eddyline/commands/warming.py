@@ -1,12 +1,16 @@
-"""`eddyline doctor --warm`: compiles kernels and measures the costs of joins before they are needed, once per machine.
+"""`eddyline doctor --warm`: compiles kernels, archives Spark's classes and measures costs of joins, once per machine.
 
 Otherwise each kernel is compiled when it is first called, which takes a first micro-batch half a minute, and costs are
-measured in the background. Kernels of other versions that nobody has used for a month are removed.
+measured in the background. What other versions left and nobody has used for a month is removed.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -19,21 +23,26 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from eddyline.commands.workloads import WORKLOADS, route, run
 from eddyline.index.kernel_cache import kernel_folder
 from eddyline.routing.calibration import calibrate, costs_file
+from eddyline.spark.class_archive import class_archive, writing_options
 
 PROCESSES = 2  # more would compile what workloads have in common more than once
 KEPT_FOR = 30 * 24 * 3600  # seconds without use
 LOOK = 0.25  # seconds between looks at how many kernels there are
 
 
-def warm(console: Console) -> None:
+def warm(console: Console, *, spark: bool) -> None:
+    """`spark`: whether Spark can be started."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("compiling kernels", total=len(WORKLOADS) + 2)
+        task = progress.add_task("compiling kernels", total=len(WORKLOADS) + 3)
         for ended in _compiled():
             progress.update(task, description=f"compiling kernels: {_kernels()}", completed=ended)
-        progress.update(task, description="measuring the costs of joins", completed=len(WORKLOADS) + 1)
+        if spark:
+            progress.update(task, description="archiving Spark's classes")
+            _archive_classes()
+        progress.update(task, description="measuring the costs of joins", advance=1)
         mine = calibrate()
-        progress.update(task, description=f"{_kernels()} kernels are compiled", completed=len(WORKLOADS) + 2)
+        progress.update(task, description=f"{_kernels()} kernels are compiled", completed=len(WORKLOADS) + 3)
     if not mine:
         console.print("The costs of joins are being measured by another process.")
     old = remove_unused()
@@ -56,17 +65,32 @@ def _compiled() -> Iterator[int]:
             yield total - len(left)
 
 
+def _archive_classes() -> None:
+    """Runs a small pipeline; its JVM writes the archive when it ends. Without one, Spark starts as it always did."""
+    archive = class_archive()
+    if archive is None or archive.exists():
+        return
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        written = Path(folder) / archive.name
+        options = " ".join([os.environ.get("SPARK_SUBMIT_OPTS", ""), *writing_options(written)])
+        demo = ["-m", "eddyline.cli", "demo", "--queries", "100", "--seconds", "0.1", "--folder", f"{folder}/demo"]
+        # This waits for the JVM too, which holds on to the output.
+        subprocess.run([sys.executable, *demo], env={**os.environ, "SPARK_SUBMIT_OPTS": options}, capture_output=True)
+        if written.exists():
+            written.replace(archive)
+
+
 def _kernels() -> int:
     folder = kernel_folder()
     return 0 if folder is None else len(list(folder.glob("*.nbc")))
 
 
 def remove_unused() -> int:
-    """Removes kernels and costs of other versions of the kernels that nobody has read for long; how many."""
-    kernels, costs = kernel_folder(), costs_file()
-    folders = [] if kernels is None else [f for f in kernels.parent.glob("*") if f.is_dir() and f != kernels]
-    files = [] if costs is None else [f for f in costs.parent.glob("*.json") if f != costs]
-    old = [path for path in (*folders, *files) if _last_used(path) < time.time() - KEPT_FOR]
+    """Removes kernels, costs and archives of other versions that nobody has read for long; how many."""
+    own = [path for path in (kernel_folder(), costs_file(), class_archive()) if path is not None]
+    others = [path for mine in own for path in mine.parent.glob(f"*{mine.suffix}") if path != mine]
+    old = [path for path in others if _last_used(path) < time.time() - KEPT_FOR]
     for path in old:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     return len(old)

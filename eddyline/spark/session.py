@@ -23,6 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eddyline.errors import StateError
+from eddyline.spark.class_archive import reading_options
 from eddyline.spark.failures import is_gone
 from eddyline.spark.starting import start_residents
 
@@ -84,11 +85,13 @@ def environment(master: str, logs: Logs) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A JVM has hundreds of threads, and an arena of memory for each few of them grows for hours.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        options += reading_options()
     if logs == "quiet":
-        own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {own}".strip()
+        options.append(f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options).strip()
 
 
 def _have_own_python(conf: Mapping[str, str]) -> bool:

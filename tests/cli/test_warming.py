@@ -84,11 +84,13 @@ def test_only_what_other_versions_left_and_nobody_used_for_a_month_is_removed(
 ) -> None:
     paths = {name: tmp_path / "kernels" / name / "k.nbc" for name in ("own", "old", "read lately")}
     paths |= {name: tmp_path / "costs" / f"{name}.json" for name in ("own costs", "old costs")}
+    paths |= {name: tmp_path / "classes" / f"{name}.jsa" for name in ("own classes", "old classes")}
     for name, path in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
         os.utime(path, (path.stat().st_atime if name == "read lately" else 0, 0))
     monkeypatch.setattr(warming, "kernel_folder", lambda: paths["own"].parent)
     monkeypatch.setattr(warming, "costs_file", lambda: paths["own costs"])
-    assert warming.remove_unused() == 2
-    assert {name for name, path in paths.items() if path.exists()} == {"own", "read lately", "own costs"}
+    monkeypatch.setattr(warming, "class_archive", lambda: paths["own classes"])
+    assert warming.remove_unused() == 3
+    assert {n for n, path in paths.items() if path.exists()} == {"own", "read lately", "own costs", "own classes"}
