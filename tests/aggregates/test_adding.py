@@ -79,7 +79,7 @@ def test_over_a_range_join_no_joined_rows_are_listed() -> None:
     db = world()
     text = "SELECT COUNT_IF(x.f) AS n, BOOL_AND(y.f) AS m FROM r AS x, s AS y WHERE y.a - x.a BETWEEN {} AND {}"
     db.execute(f"CREATE CONTINUOUS QUERY q AS {text.format(0, 3)}")
-    (running,) = db.running.values()
+    (running,) = db.engine.running.values()
     (grouping,) = [o for o in running.root.walk() if isinstance(o, GroupBy)]
     assert grouping.range_sums is not None
     push(db, "r", (1, True), (2, False), (9, True))
