@@ -28,7 +28,7 @@ Shares = dict[str, list[float]]
 def shares(db: eddyline.Connection) -> tuple[dict[str, float], list[str]]:
     """By attribute the share of tickets, and the order in force."""
     tickets: dict[str, float] = {}
-    pool = db.pools.get("s")
+    pool = db.engine.pools.get("s")
     for run in pool.runs if pool else ():
         for maps in run.routed.filter.maps:
             for i, predicates in zip(maps.attributes.tolist(), maps.predicates.tolist(), strict=True):

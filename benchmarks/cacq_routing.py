@@ -47,7 +47,7 @@ def connection(conditions: list[str]) -> eddyline.Connection:
 
 def entered(db: eddyline.Connection) -> int:
     """How many filters all tuples together have entered, ever."""
-    (run,) = db.pools["s"].runs
+    (run,) = db.engine.pools["s"].runs
     return sum(run.routed.eddy.account(i).entered for i in range(len(run.attributes)))
 
 
@@ -72,7 +72,7 @@ def main() -> bool:
         series.append((total - before) / 1000)
         before = total
     tickets = before / TUPLES
-    (run,) = db.pools["s"].runs
+    (run,) = db.engine.pools["s"].runs
     given = tuples(5000, rng)
     codes = np.empty((5, 5000), np.uint16)
     for i, domain in enumerate(run.routed.filter.domains):

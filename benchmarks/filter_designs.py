@@ -122,9 +122,9 @@ def in_engine(kind: str, queries: int, given: pa.Table, design: str) -> Callable
         db = connection(kind, threads=1)
         db.register("f", queries_of(kind, queries))
         db.push("s", given.slice(0, 10)).count()
-        (running,) = db.running.values()
-        assert running.chain is not None
-        (run,) = running.chain.attach.matcher.index.known_runs
+        (running,) = db.engine.running.values()
+        assert running.pool_filter is not None
+        (run,) = running.pool_filter.matcher.index.known_runs
     finally:
         for name, value in kept.items():
             setattr(module, name, value)

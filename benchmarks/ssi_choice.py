@@ -23,7 +23,7 @@ from benchmarks._workloads import best
 from eddyline.index.axes import Arrivals, Partners
 from eddyline.index.range_search import STRATEGIES
 from eddyline.index.ranges import equal_ranges
-from eddyline.operators.range_choice import Estimates
+from eddyline.operators.joins.range_choice import Estimates
 from eddyline.routing import calibration
 from eddyline.routing.join_costs import MANY, default_costs
 

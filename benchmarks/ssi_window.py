@@ -21,7 +21,7 @@ from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
 from eddyline.index.range_groups import RangeGroups, range_groups
 from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.skylines import linked
-from eddyline.operators.range_choice import Estimates
+from eddyline.operators.joins.range_choice import Estimates
 
 STATIC = ("join_first", "select_first", "hotspot", "ssi")
 WAYS = (*STATIC, "Dynamic")

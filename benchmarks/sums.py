@@ -135,7 +135,7 @@ def grouping(items: str, window: str, counters: type) -> tuple[Any, Any]:
     with patch.object(group_by, "Counters", counters):
         db = eddyline.connect(threads=1)
         db.execute(f"{WORLD}; CREATE CONTINUOUS QUERY q AS SELECT symbol, {items} FROM trades {window} GROUP BY symbol")
-    (running,) = db.running.values()
+    (running,) = db.engine.running.values()
     return db, next(o for o in running.root.walk() if isinstance(o, group_by.GroupBy))
 
 

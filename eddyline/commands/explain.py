@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from eddyline.plan.nodes import Distinct, GroupBy, Intersect, Negation, Node, RangeExtreme, Stream
 from eddyline.shell.session import plural
 from eddyline.spark.explaining import Explained, Source
 from eddyline.state.delta import MIN, times
@@ -58,7 +57,7 @@ def _no_input(x: Explained) -> str:
 
 def _waiting_for(x: Explained) -> str:
     """The stream that holds back a query whose answers wait for the clock."""
-    if not waits(x.family.plan) or not x.streams:
+    if not x.streams or not any(node.waits for node in x.family.physical.walk()):
         return ""
     behind = min(x.streams, key=lambda s: s.watermark or 0)
     ahead = max(x.streams, key=lambda s: s.watermark or 0)
@@ -77,15 +76,6 @@ def _no_match(x: Explained) -> str:
             "Other queries of its family had changes; no row that came after its registration has met its conditions."
         )
     return ""
-
-
-def waits(plan: Node) -> bool:
-    """Whether answers depend on order or absence, and so come when the clock passes."""
-    if isinstance(plan, GroupBy | RangeExtreme | Distinct | Negation | Intersect):
-        return True
-    if isinstance(plan, Stream) and plan.window.kind == "rows":
-        return True
-    return any(waits(i) for i in plan.inputs)
 
 
 # words

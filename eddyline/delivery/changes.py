@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.delivery.query_sets import QuerySets
-from eddyline.engine.deferred import Deferred
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.index.sets import lists
+from eddyline.operators.deferred import Deferred
 from eddyline.operators.matcher import Portion
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session.registry import Registry

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from eddyline.engine.actions import Action, Relation, RelationKind
 from eddyline.engine.clocks import Clocks
-from eddyline.engine.deferred import Found, delta_of
 from eddyline.engine.definitions import Definitions, Ids, Since
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
@@ -30,6 +29,7 @@ from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import RunningFamily
 from eddyline.index.upkeep import worth_clearing
+from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import Stream
 from eddyline.state.delta import MIN, Delta
@@ -90,7 +90,7 @@ class Engine:
         finally:
             self.definitions.runner = self
 
-    def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
+    def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
         """Lets a family go on from its saved state, whatever its operators held before."""
         running = self.running_family(family)
         running.load(saved, clock, changes)
@@ -293,7 +293,7 @@ class Engine:
         step = partial(running.arrive, self.clocks.of(running.streams), queries, streams, pooled)
         return self._part(running, queries, step)
 
-    def _part(self, running: RunningFamily, queries: QueryRows, step: Callable[[], Found]) -> Part:
+    def _part(self, running: RunningFamily, queries: QueryRows, step: Callable[[], Outcome]) -> Part:
         if self.options.results == "at once":
             return Part(running.family, queries, self.attempt(running, lambda: delta_of(step())))
         return Part(running.family, queries, self.attempt(running, step))

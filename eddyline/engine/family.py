@@ -10,6 +10,8 @@ from eddyline.errors import BindError, did_you_mean
 from eddyline.index.range_search import STRATEGIES
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
+from eddyline.plan.physical import PhysicalNode
+from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 from eddyline.sql.scope import InLists
 from eddyline.state.query_table import QueryTable
@@ -38,10 +40,12 @@ class Family:
     views: frozenset[str]  # the views its text reads, in lower case
     in_lists: InLists = "whole"  # what parameters the long IN lists of its text are
     plan: Node = field(init=False)
+    physical: PhysicalNode = field(init=False)
     queries: QueryTable = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan = plan(self.bound.query)
+        self.physical = physical_plan(self.plan, self.emit, self.strategy)
         self.queries = QueryTable(self.bound.params)
 
     @property

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.engine.deferred import Deferred, Found, count_of, delta_of
 from eddyline.engine.definitions import Ids
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import InitialAnswers
+from eddyline.operators.deferred import Deferred, Outcome, count_of, delta_of
 from eddyline.state.delta import Delta, Ints, query_of
 from eddyline.state.query_table import QueryRows
 
@@ -22,7 +22,7 @@ class Part:
 
     family: Family
     queries: QueryRows
-    found: Found | FamilyFailure
+    found: Outcome | FamilyFailure
 
     def resolve(self) -> Part:
         return self
@@ -32,7 +32,7 @@ class Part:
         with computing(self.family):
             return delta_of(self.given())
 
-    def given(self) -> Found:
+    def given(self) -> Outcome:
         if isinstance(self.found, FamilyFailure):
             raise self.found.refusal(self.family.name)
         return self.found

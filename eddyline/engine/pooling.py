@@ -17,14 +17,14 @@ def pooled(
     clock_of: Callable[[RunningFamily], int],
 ) -> PoolMatching | None:
     """A batch about to be matched with the small families among `readers`; None if they are too few to be worth it."""
-    small = [(r, r.chain) for r in readers if r.chain is not None and len(r.family.queries) <= MOST_QUERIES]
+    small = [(r, r.pool_filter) for r in readers if r.pool_filter is not None and len(r.family.queries) <= MOST_QUERIES]
     if len(small) < FEWEST_FAMILIES:
         pools.pop(stream, None)
         return None
     if stream not in pools:
         pools[stream] = Pool()
     try:
-        matchers = {r.family.number: chain.attach.matcher for r, chain in small}
+        matchers = {r.family.number: f.matcher for r, f in small}
         steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
         return pools[stream].prepare(batch, matchers, steps)
     except Exception:  # asked one by one, only the family whose queries cannot be indexed fails

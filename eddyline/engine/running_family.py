@@ -15,25 +15,24 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.engine.answers import Answers
-from eddyline.engine.deferred import Deferred, FilterChain, Found, JoinChain
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
 from eddyline.index import upkeep
 from eddyline.operators.base import Operator, Step
-from eddyline.operators.counting import Counting
+from eddyline.operators.build import build
+from eddyline.operators.deferred import Deferred, Outcome
 from eddyline.operators.evaluate import Functions, evaluate
-from eddyline.operators.expirations import Expirations
-from eddyline.operators.group_by import GroupBy
-from eddyline.operators.join import Join
-from eddyline.operators.lower import lower_family, shows_itself
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.room import Room
-from eddyline.operators.rows_window import RowsWindow
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
+from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, Ints, query_of
 from eddyline.state.query_table import QueryRows
+
+# Of joins over ranges: for a family of more queries, counting the changes can cost more than finding whom they affect.
+MOST_COUNTED = 64
 
 
 @dataclass
@@ -65,63 +64,59 @@ class RunningFamily:
         self.most_bytes = family.most_bytes or most_bytes
         self.clock = MIN
         self.failure: str | None = None  # what its operators raised, after which it takes no further step
-        self._changes = 0
+        self._changes: int | None = 0
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
         self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
-        self.root = lower_family(family.plan, family.strategy)
-        if family.emit == "all":
-            self.root = Expirations(self.root)
+        self.root = build(family.physical)
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
         # Under 'max' a family of several streams may not have seen all that a stream's history holds.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
-        self.waits = several_clocks or any(_keeps_answer(o) for o in self.root.walk())
+        self.waits = several_clocks or not family.physical.recomputable
         if self.waits and family.has_snapshot and answers == "kept":
             self.answer = Answers(self.root.types)
-        self.shows_itself = shows_itself(family.plan)
-        self.chain = FilterChain.of(self.root)
-        self.joins = JoinChain.of(self.root) if self.answer is None else None
+        self.shows_itself = family.physical.initial_answer
+        self.pool_filter = self.root.pool_filter()
 
     @property
     def cannot_fail(self) -> bool:
         """Whether it only filters, and no arithmetic of its condition can overflow."""
-        return self.chain is not None and self.chain.cannot_fail
+        return self.pool_filter is not None and self.pool_filter.cannot_fail
 
     @property
-    def changes(self) -> int:
-        """How many changes there have been; of joins over ranges, those that somebody asked for."""
+    def changes(self) -> int | None:
+        """How many changes there have been; None if they are too many to count where nobody asks for them."""
         if self._uncounted is not None:
-            self._changes += self._uncounted.count()
-            self._uncounted = None
+            uncounted, self._uncounted = self._uncounted, None
+            self._count(uncounted.count())
         return self._changes
+
+    def _count(self, changes: int) -> None:
+        if self._changes is not None:
+            self._changes += changes
 
     def count_changes(self) -> None:
         """Counts what nobody has asked for yet."""
-        self._changes = self.changes
-
-    def _counted(self, changes: int) -> None:
-        self._changes += changes
+        _ = self.changes
 
     def arrive(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
-    ) -> Found:
+    ) -> Outcome:
         """A step in which tuples arrive, or time passes; what it does may be found out later."""
         self.count_changes()  # of the batch before
-        step = self.step(clock, queries, streams)
-        found: Found
-        if self.chain is not None:
-            found = self.chain.defer(step, pooled)
-        elif self.joins is not None:
-            found = self.joins.defer(step, self._counted)
-        else:
+        if self.answer is not None:
             return self.run("arrivals", clock, queries, streams)
+        step = self.step(clock, queries, streams, pooled=pooled)
+        found = self.root.defer(step)
         self.clock = step.now
         if isinstance(found, Delta):
             return self._done(found, queries)
-        if self.chain is not None:
+        if self.pool_filter is None and len(self.family.queries) > MOST_COUNTED:
+            self._changes = None
+        else:
             self._uncounted = found
         return found
 
@@ -132,11 +127,12 @@ class RunningFamily:
         streams: Mapping[str, Delta],
         tables: Mapping[str, Delta] | None = None,
         kind: Literal["arrivals", "replay"] = "arrivals",
+        pooled: FamilyMatching | None = None,
     ) -> Step:
         """A step to a clock, which never goes back."""
         now = max(self.clock, clock)
         room = Room(self.most_bytes)
-        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads, room)
+        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads, room, pooled)
 
     def run(
         self,
@@ -158,7 +154,7 @@ class RunningFamily:
             found = found.take(queries.alive[queries.positions(query_of(found))])
         if self.answer is not None and len(found):
             self.answer.take(found, self.clock)
-        self._changes += len(found)
+        self._count(len(found))
         return found
 
     def expect(self, queries: Sequence[int] | Ints, clock: int) -> InitialAnswers:
@@ -188,7 +184,7 @@ class RunningFamily:
             functions = Functions(self.functions.bodies, {})  # what goes wrong here was counted when it came
             room = Room(self.most_bytes)
             step = Step("arrivals", MIN, clock, queries, functions, streams, tables, room=room)
-            found = lower_family(self.family.plan, self.family.strategy).pull(step)
+            found = build(physical_plan(self.family.plan, strategy=self.family.strategy)).pull(step)
         found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
         return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
 
@@ -253,7 +249,7 @@ class RunningFamily:
             saved["answer"] = self.answer.save()
         return saved
 
-    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int) -> None:
+    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
         for operator, own in self._matched(saved):
             operator.load(own, self.functions)
         if self.answer is not None:
@@ -278,10 +274,6 @@ class RunningFamily:
                 hint="Go on with the version that saved it, or begin anew.",
             )
         return [(walked[where[n]], t) for n, t in sorted(tables.items())]
-
-
-def _keeps_answer(o: Operator) -> bool:
-    return isinstance(o, Counting | GroupBy | RowsWindow) or (isinstance(o, Join) and o.frozen_table is not None)
 
 
 def _stream_nodes(node: Node, stream: str) -> list[Stream]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -48,9 +49,8 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         lines.append(f"in quarantine: {failure.error}")
     elif analyze:
         running = db.engine.running[family.number]
-        lines.append(
-            f"clock: {event_time(running.clock)}  changes: {running.changes}  rows of state: {running.state_rows()}"
-        )
+        changes = "not counted" if running.changes is None else running.changes
+        lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  rows of state: {running.state_rows()}")
         for o in running.root.walk():
             lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
             lines += [f"    {line}" for line in o.details()]
@@ -83,13 +83,13 @@ def _pool(db: Connection, family: int) -> list[str]:
 
 
 def stats(db: Connection) -> dict[str, Any]:
-    """Counters: of the whole, per stream, per family and per function."""
+    """Counters: of the whole, per stream, per family and per function; None where changes are too many to count."""
     clocks, running = db.engine.clocks.streams, db.engine.running.values()
     return {
         "queries": sum(len(f.queries) for f in db.registry if f.kind != "view"),
         "rows": sum(c.arrived for c in clocks.values()),
         "late": sum(c.late for c in clocks.values()),
-        "changes": sum(r.changes for r in running),
+        "changes": _sum(r.changes for r in running),
         "streams": {
             s.name: {
                 "rows": clocks[s.name.lower()].arrived,
@@ -117,3 +117,8 @@ def stats(db: Connection) -> dict[str, Any]:
             for n, (k, m) in db.functions.errors.items()
         },
     }
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    known = list(figures)
+    return None if None in known else sum(n for n in known if n is not None)

@@ -1,7 +1,7 @@
-"""Atoms of a condition as ranges: what a comparison with a query's own constants accepts of an attribute.
+"""Atoms of a condition (`plan/atoms.py`) as ranges: what a comparison with a query's own constants accepts.
 
-An attribute is any expression over columns alone; the other side of the comparison is one over parameters alone. For
-many queries at once an atom gives the ranges of values for which it is true, as columns (`index/grouped_filter.py`).
+For many queries at once an atom gives the ranges of values for which it is true, as columns
+(`index/grouped_filter.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from eddyline import types as t
 from eddyline.index.domains import after, after_prefix, as_integers
 from eddyline.index.ranges import spread
-from eddyline.plan.expressions import columns_of, params_of
-from eddyline.sql.bound import Call, Constant, Expr, walk
-from eddyline.sql.functions import COMPARISONS, MIRRORED
+from eddyline.plan.atoms import Atom
+from eddyline.sql.bound import Expr
 from eddyline.state.list_rows import ListRows
 
 Ints = npt.NDArray[np.int64]
@@ -29,53 +28,6 @@ Flags = npt.NDArray[np.bool_]
 Values = Callable[[Expr], Any]  # an expression over parameters: a pa.Array with one value per query, or ListRows
 
 _MAX = np.iinfo(np.int64).max
-_TRUE = Constant(True, t.BOOLEAN)
-
-
-@dataclass(frozen=True)
-class Atom:
-    """`attribute op value`, or its negation for what has no opposite. `is_null` has no value."""
-
-    op: Literal["eq", "ne", "lt", "le", "gt", "ge", "same", "like", "is_null", "in_list"]
-    attribute: Expr
-    value: Expr
-    negated: bool = False
-
-
-def atom(expr: Expr) -> Atom | None:
-    """The atom of an expression; None if it is none."""
-    negated = isinstance(expr, Call) and expr.function == "not"
-    inner = expr.args[0] if negated and isinstance(expr, Call) else expr
-    if not params_of(inner) and columns_of(inner):
-        if isinstance(inner, Call) and inner.function == "is_null" and _is_attribute(inner.args[0]):
-            return Atom("is_null", inner.args[0], _TRUE, negated)
-        return Atom("eq", expr, _TRUE) if _is_attribute(expr) else None  # a condition that is the same for all queries
-    if not isinstance(inner, Call) or len(inner.args) != 2:
-        return None
-    left, right = inner.args
-    if inner.function == "in_list":
-        return Atom("in_list", left, right, negated) if _is_attribute(left) else None
-    if inner.function in COMPARISONS or inner.function == "same":
-        op = inner.function
-        if columns_of(right):
-            left, right, op = right, left, MIRRORED.get(op, op)
-        turned = negated and op in COMPARISONS  # the normal form has none
-        if turned or not _is_attribute(left) or columns_of(right) or not params_of(right):
-            return None
-        return Atom(op, left, right, negated)  # type: ignore[arg-type]
-    if inner.function == "like" and _is_attribute(left) and not columns_of(right):
-        return Atom("like", left, right, negated)
-    return None
-
-
-def is_constant(expr: Expr) -> bool:
-    """Whether it sees no columns: it is true or not for a query as a whole."""
-    return not columns_of(expr)
-
-
-def _is_attribute(expr: Expr) -> bool:
-    calls = any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
-    return bool(columns_of(expr)) and not params_of(expr) and not calls
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eddyline.operators.base import Operator, Step
+from eddyline.operators.deferred import Deferred
 from eddyline.operators.describe import describe_index
 from eddyline.operators.matcher import Matcher
-from eddyline.sql.bound import Expr
+from eddyline.plan import physical
+from eddyline.plan.expressions import may_overflow
 from eddyline.state.delta import Delta
 
 
 class Attach(Operator):
     """Gives the changes of its child to the queries that satisfy the condition."""
 
-    def __init__(self, child: Operator, condition: Expr | None = None) -> None:
-        super().__init__((child,))
-        self.types = child.types
-        self.attached = True
-        self.matcher = Matcher(condition, child.pending, child.types)
+    def __init__(self, node: physical.Attach, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.matcher = Matcher(node.condition, node.input.pending, self.types)
 
     def details(self) -> list[str]:
         return describe_index(self.matcher.index)
@@ -24,6 +26,30 @@ class Attach(Operator):
     def pull(self, step: Step) -> Delta:
         return self.matcher.match(step, self.children[0].pull(step))
 
+    def defer(self, step: Step) -> Delta | Deferred:
+        if not self.deferrable:
+            return self.pull(step)
+        arrived = self.children[0].pull(step)
+        return DeferredMatches(self.matcher, step, arrived)
 
-def attached(child: Operator) -> Operator:
-    return child if child.attached else Attach(child)
+    def pool_filter(self) -> Attach | None:
+        return self if self.deferrable else None
+
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether no arithmetic of its condition can overflow."""
+        return not any(may_overflow(c) for c in self.matcher.condition.checks)
+
+
+class DeferredMatches(Deferred):
+    """Every arriving row makes one change for each query it belongs to."""
+
+    def __init__(self, matcher: Matcher, step: Step, arrived: Delta) -> None:
+        super().__init__(step, arrived, step.pooled or matcher.prepare(step, arrived))
+        self._matcher = matcher
+
+    def count(self) -> int:
+        return self.affected()
+
+    def rows(self) -> Delta:
+        return self._matcher.attached(self.step, self.arrived, *self.pairs)

@@ -1,8 +1,8 @@
 """What an operator is: something that can be asked for the changes of its output in one step.
 
 A step is the arrival of a batch, a change of a table, or the passing of time. An operator asks its children, then does
-its own part; it is *attached* if its changes belong to single queries, and common to the whole family otherwise.
-A `replay` step shows newly registered queries what stands already (tables, and groups that always exist); operators
+its own part; it is *attached* if its changes belong to single queries; otherwise all queries of the family share them.
+A `replay` step gives newly registered queries their initial answer (tables, and groups that always exist); operators
 that are not attached answer it without touching their state.
 """
 
@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.room import Room
-from eddyline.sql.bound import Expr
+from eddyline.plan.physical import PhysicalNode
 from eddyline.state.delta import Delta, Ints, empty
 from eddyline.state.query_table import QueryRows
+
+if TYPE_CHECKING:
+    from eddyline.operators.attach import Attach
+    from eddyline.operators.deferred import Deferred
+    from eddyline.operators.pool import FamilyMatching
 
 
 @dataclass(frozen=True)
@@ -34,33 +39,30 @@ class Step:
     tables: Mapping[str, Delta] = field(default_factory=dict)
     threads: int = 1
     room: Room = field(default_factory=Room)
-
-
-@dataclass(frozen=True)
-class PendingWindow:
-    """A time window whose size depends on the query: applied when the changes are attached to queries."""
-
-    time: int  # position of the event-time column
-    size: Expr
+    pooled: FamilyMatching | None = None  # how the tuples match the family, if they were matched in a pool
 
 
 class Operator:
-    """`types` are the column types of the output; `pending` the windows not yet applied to it."""
+    """Runs one node of a physical plan; `types` are the column types of its output."""
 
-    types: tuple[pa.DataType, ...]
-    attached: bool
-    takes_back: bool
-    reads_streams: bool
-    pending: tuple[PendingWindow, ...] = ()
-
-    def __init__(self, children: Sequence[Operator]) -> None:
+    def __init__(self, node: PhysicalNode, children: Sequence[Operator]) -> None:
+        self.node = node
         self.children = tuple(children)
-        self.takes_back = any(c.takes_back for c in children)
-        self.reads_streams = any(c.reads_streams for c in children)
+        self.types = node.types
+        self.attached = node.attached
+        self.deferrable = node.deferrable
 
     def pull(self, step: Step) -> Delta:
         """The changes of the output in this step."""
         raise TypeError(f"{type(self).__name__} does not say what it computes")
+
+    def defer(self, step: Step) -> Delta | Deferred:
+        """As `pull`; the changes are computed later where the node is deferrable."""
+        return self.pull(step)
+
+    def pool_filter(self) -> Attach | None:
+        """The filter that a pool may match instead, together with those of other families."""
+        return None
 
     def forget(self, queries: Ints) -> None:
         """Lets go of what belongs to dropped queries, here and below."""
@@ -69,7 +71,7 @@ class Operator:
 
     def note(self) -> str:
         """A remark for EXPLAIN ANALYZE."""
-        return "by query" if self.attached else "common"
+        return "per query" if self.attached else "shared"
 
     def details(self) -> list[str]:
         """Further lines for EXPLAIN ANALYZE."""

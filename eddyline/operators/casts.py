@@ -19,12 +19,10 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.errors import BindError
+from eddyline.sql.columns import CALENDAR
 from eddyline.sql.constants import convert, float_text, interval_text
 
-_EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
-CALENDAR = (datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND
-_DAYS = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
 
 
 def cast(to: pa.DataType, x: pa.Array) -> pa.Array:
@@ -79,7 +77,7 @@ def _round_decimal(number: float, digits: int) -> float:
 
 def in_calendar(x: Any) -> Any:
     """TIMESTAMPs, microseconds or DATEs, with NULL outside the years 1 to 9999."""
-    low, high = _DAYS if x.type == t.DATE else CALENDAR
+    low, high = CALENDAR.get(x.type, CALENDAR[t.TIMESTAMP])
     amount = x.cast(pa.int32() if x.type == t.DATE else pa.int64())
     return _where(pc.and_(pc.greater_equal(amount, low), pc.less_equal(amount, high)), x)
 

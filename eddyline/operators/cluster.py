@@ -5,12 +5,12 @@ The operators below run on a table of such classes; a change of a class becomes 
 the conditions above (HAVING with another threshold). State and work below follow the number of classes.
 
 A query joins an existing class only if nothing can have happened to the class yet: no tuple has arrived since it began,
-and nothing below shows itself before a tuple does (a table, a group that always exists).
+and nothing below has an answer before one does (a table, a group that always exists).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,29 +21,24 @@ from eddyline.index.ranges import equal_ranges, pieces, spread
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
-from eddyline.sql.bound import Expr, Field
+from eddyline.plan import physical
+from eddyline.sql.bound import Field
 from eddyline.state.delta import Delta, Ints, concat, query_of
 from eddyline.state.list_rows import ListRows
 from eddyline.state.query_table import QueryRows, QueryTable
 
 
 class Cluster(Operator):
-    def __init__(self, child: Operator, used: Iterable[int], *, shows_itself: bool) -> None:
-        """`used` are the parameters below; `shows_itself` if something below has an answer before a tuple arrives."""
-        super().__init__((child,))
-        self.types, self.attached = child.types, True
-        self.used = sorted(used)
-        self.shows_itself = shows_itself
+    def __init__(self, node: physical.Cluster, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.used = node.params  # below
+        self.initial_answer = node.initial_answer
         self.classes: QueryTable | None = None
         self.query: Ints = np.empty(0, np.int64)  # members, sorted by class
         self.member_of: Ints = np.empty(0, np.int64)
-        self.matcher = Matcher(None, (), self.types)
+        self.matcher = Matcher(node.where, (), self.types)
         self._latest = -1  # the latest query that was put into a class
         self._known: dict[int, tuple[ColumnCoder, KeyTable, list[int]]] = {}
-
-    def where(self, condition: Expr) -> None:
-        """A condition with parameters to check when changes are given to the members."""
-        self.matcher = Matcher(condition, (), self.types)
 
     def pull(self, step: Step) -> Delta:
         classes = self._classes(step.queries)
@@ -91,7 +86,7 @@ class Cluster(Operator):
         """The class of each query, among those that began at the same moment."""
         chosen = step.queries.params_at(set(self.used), position)
         columns = [_comparable(chosen[i]) for i in self.used]
-        if since not in self._known or self.shows_itself:
+        if since not in self._known or self.initial_answer:
             coder = ColumnCoder([c.type for c in columns])
             self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
         coder, table, ids = self._known[since]

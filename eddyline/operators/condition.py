@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.index.terms import Ranges, Terms
-from eddyline.operators.atoms import Atom, Flags, Ints, Piece, atom, is_constant, pieces
-from eddyline.operators.evaluate import MAY_OVERFLOW, Functions, evaluate
-from eddyline.plan.expressions import params_of
+from eddyline.operators.atoms import Flags, Ints, Piece, pieces
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.atoms import Atom, atom, is_constant
+from eddyline.plan.expressions import calls_functions, params_of
 from eddyline.plan.normal_form import Clause, clauses
-from eddyline.sql.bound import Call, Expr, walk
+from eddyline.sql.bound import Call, Expr
 from eddyline.state.query_table import QueryRows
 
 
@@ -90,16 +91,6 @@ class Condition:
                 (single if one_each else choices)[attribute].append(ranges)
         merged = tuple(merged_ranges(c) if c else None for c in choices)
         return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)
-
-
-def calls_functions(expr: Expr) -> bool:
-    """Whether evaluating it calls a function of the user's."""
-    return any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
-
-
-def may_overflow(expr: Expr) -> bool:
-    """Whether evaluating it may fail for want of room; doubles have infinity."""
-    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW and not t.is_float(e.type) for e in walk(expr))
 
 
 def _as_expr(clause: Clause) -> Expr:

@@ -7,7 +7,6 @@ Per value and query the operator counts its occurrences on each side; what is du
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +17,17 @@ from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
+from eddyline.plan import physical
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 _KINDS = {"distinct": DISTINCT, "negation": NEGATION, "intersect": INTERSECT}
 
 
-class Counting(Operator):
-    def __init__(self, kind: Literal["distinct", "negation", "intersect"], children: Sequence[Operator]) -> None:
-        super().__init__(children)
-        self.kind = kind
-        self.types, self.attached = children[0].types, True
-        if kind == "negation":
-            self.takes_back = True
+class SetOperation(Operator):
+    def __init__(self, node: physical.SetOperation, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.kind = node.kind
         self.slots = Slots(self.types)
         self.timeline = Timeline(2, 0)
         self.counts = np.zeros((0, 2), np.int64)

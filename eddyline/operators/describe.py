@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eddyline.index.grouped_filter import GroupedFilter
+from eddyline.operators.joins.ranged import RangedSide
 from eddyline.operators.query_index import QueryIndex, RoutedFilter
-from eddyline.operators.ranged_join import RangedSide
 from eddyline.plan.expressions import text
 from eddyline.routing.eddy import Account, Eddy
 from eddyline.sql.bound import Expr

@@ -24,13 +24,13 @@ from eddyline.operators.casts import arrow_value, cast, in_calendar, per_distinc
 from eddyline.operators.user_functions import Failure as Failure
 from eddyline.operators.user_functions import Functions as Functions
 from eddyline.operators.user_functions import called
+from eddyline.plan.expressions import MAY_OVERFLOW
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import COMPARISONS
 from eddyline.state.list_rows import ListRows, of_array, same_for_all
 
 Value: TypeAlias = Any  # pa.Array or pa.Scalar; ListRows for a list of constants
-MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
 
 
 def evaluate(

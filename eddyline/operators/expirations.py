@@ -5,6 +5,7 @@ Such a change has ts just after exp, so that folding by intervals and folding by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +14,13 @@ import pyarrow as pa
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots
+from eddyline.plan import physical
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, concat, empty, query_of
 
 
 class Expirations(Operator):
-    def __init__(self, child: Operator) -> None:
-        super().__init__((child,))
-        self.types, self.attached, self.takes_back = child.types, True, True
+    def __init__(self, node: physical.Expirations, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
         self.waiting = empty(self.types, attached=True)
 
     def pull(self, step: Step) -> Delta:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eddyline.operators.base import Operator, Step, columns_for
 from eddyline.operators.evaluate import holds
 from eddyline.operators.matcher import Matcher
+from eddyline.plan import physical
 from eddyline.plan.expressions import columns_of, params_of
-from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 
 
 class Filter(Operator):
     """A condition with parameters needs an attached child; without, it is common to the family."""
 
-    def __init__(self, child: Operator, condition: Expr) -> None:
-        super().__init__((child,))
-        self.types, self.attached, self.pending = child.types, child.attached, child.pending
-        self.condition = condition
-        self.matcher = Matcher(condition, (), child.types) if params_of(condition) else None
+    def __init__(self, node: physical.Filter, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.condition = node.condition
+        self.matcher = Matcher(node.condition, (), self.types) if params_of(node.condition) else None
 
     def pull(self, step: Step) -> Delta:
         delta = self.children[0].pull(step)

@@ -24,21 +24,19 @@ from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import Extremes
 from eddyline.operators.group_rows import GroupRows, Mask, Versions
+from eddyline.operators.joins.ranged import Probing
 from eddyline.operators.range_sums import RangeSums
-from eddyline.operators.ranged_join import Probing
 from eddyline.operators.slots import Slots, grown
+from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.sql.bound import Aggregate, Expr
 from eddyline.state.delta import MAX, Delta, Ints, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 
 class GroupBy(Operator):
-    def __init__(self, child: Operator, keys: tuple[Expr, ...], aggregates: tuple[Aggregate, ...]) -> None:
-        super().__init__((child,))
-        self.keys, self.aggregates = keys, aggregates
-        self.attached = self.takes_back = True
-        self.types = tuple(k.type for k in keys) + tuple(a.type for a in aggregates)
+    def __init__(self, node: physical.GroupBy, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.keys, self.aggregates = keys, aggregates = node.keys, node.aggregates
         arguments = (a.argument for a in aggregates if a.argument is not None)
         self.params_used = {p for e in (*keys, *arguments) for p in params_of(e)}
         self.layout = layout(aggregates)
@@ -48,12 +46,12 @@ class GroupBy(Operator):
         self.wake: Ints = np.empty(0, np.int64)  # by slot, the instant at which it must be looked at again
         self.rows = GroupRows([a.type for a in aggregates])
         self.extremes = {
-            i: Extremes(form.which, aggregates[i].type, retracts=child.takes_back)
+            i: Extremes(form.which, aggregates[i].type, retracts=node.input.retracts)
             for i, form in enumerate(self.layout.forms)
             if isinstance(form, Extreme)
         }
         self.uses_counters = len(self.extremes) < len(aggregates) or not aggregates
-        self.range_sums = RangeSums.of(child, keys, self.layout)
+        self.range_sums = RangeSums.of(node, children[0], self.layout)
 
     def pull(self, step: Step) -> Delta:
         pieces: Sequence[tuple[int, Probing] | Delta]

@@ -22,13 +22,14 @@ from eddyline.index.grouped_filter import Matches
 from eddyline.index.parallel import in_portions
 from eddyline.index.ranges import PAIRS_AT_ONCE
 from eddyline.index.sets import Containers, Lists, lists, merged
-from eddyline.operators.base import PendingWindow, Step, columns_for
-from eddyline.operators.condition import Condition, may_overflow
+from eddyline.operators.base import Step, columns_for
+from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate, holds
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import Run
 from eddyline.operators.room import CHANGE, Room
-from eddyline.plan.expressions import columns_of, params_of
+from eddyline.plan.expressions import columns_of, may_overflow, params_of
+from eddyline.plan.range_probes import PendingWindow
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
 

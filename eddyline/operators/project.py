@@ -6,24 +6,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
+from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import evaluate
+from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, query_of
 
 
 class Project(Operator):
-    def __init__(self, child: Operator, exprs: tuple[Expr, ...]) -> None:
-        super().__init__((child,))
-        self.attached = child.attached
-        self.exprs = exprs
-        self.types = tuple(e.type for e in exprs)
-        self.params_used = {p for e in exprs for p in params_of(e)}
+    def __init__(self, node: physical.Project, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.exprs = tuple(o.expr for o in node.outputs)
+        self.params_used = {p for e in self.exprs for p in params_of(e)}
         self.by_query = bool(self.params_used)
 
     def pull(self, step: Step) -> Delta:
         return self.apply(step, self.children[0].pull(step))
+
+    def defer(self, step: Step) -> Delta | Deferred:
+        if not self.deferrable:
+            return self.pull(step)
+        below = self.children[0].defer(step)
+        if isinstance(below, Deferred):
+            return below.then(lambda delta: self.apply(step, delta))
+        return self.apply(step, below)
+
+    def pool_filter(self) -> Attach | None:
+        return self.children[0].pool_filter() if self.deferrable else None
 
     def apply(self, step: Step, delta: Delta) -> Delta:
         """The projection of some changes."""

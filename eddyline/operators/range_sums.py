@@ -16,24 +16,15 @@ import pyarrow as pa
 from eddyline.aggregates.description import Extreme
 from eddyline.index.limbs import decompose, expand, limb_range
 from eddyline.index.range_sums import Sums, contenders
-from eddyline.operators.condition import calls_functions, may_overflow
+from eddyline.operators.base import Operator
 from eddyline.operators.counter_layout import Layout, contributions
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import ranks
-from eddyline.operators.join import Join
-from eddyline.operators.ranged_join import Probing
-from eddyline.plan.expressions import move_columns, params_of
-from eddyline.sql.bound import Aggregate, Expr
+from eddyline.operators.joins.ranged import Probing
+from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.plan.physical import GroupBy, RangeArgument
 from eddyline.state.delta import MAX, Delta, Ints, concat
 from eddyline.state.timeline import Floats
-
-
-@dataclass(frozen=True)
-class Argument:
-    """The argument of an aggregate over one input's own columns."""
-
-    input: int
-    expr: Expr
 
 
 @dataclass(frozen=True)
@@ -50,22 +41,18 @@ class Folded:
 class RangeSums:
     """The aggregates of a grouping without keys over a range join."""
 
-    def __init__(self, join: Join, plan: Layout, arguments: Sequence[Argument | None]) -> None:
+    def __init__(self, join: StemJoin, plan: Layout, arguments: Sequence[RangeArgument | None]) -> None:
         self.join = join
         self.plan = plan
         self.arguments = tuple(arguments)
 
     @classmethod
-    def of(cls, child: object, keys: Sequence[Expr], plan: Layout) -> RangeSums | None:
-        """None if the input is no range join, or an aggregate needs the joined rows."""
-        if not isinstance(child, Join) or keys or not any(child.ranged):
+    def of(cls, node: GroupBy, child: Operator, plan: Layout) -> RangeSums | None:
+        """None if the rows of the join are needed."""
+        if node.range_arguments is None:
             return None
-        arguments = [_argument(child, a) for a in plan.aggregates]
-        extreme = any(isinstance(form, Extreme) for form in plan.forms)
-        needs_rows = any(
-            a.argument is not None and own is None for a, own in zip(plan.aggregates, arguments, strict=True)
-        )
-        return None if needs_rows or (extreme and child.takes_back) else cls(child, plan, arguments)
+        assert isinstance(child, StemJoin)
+        return cls(child, plan, node.range_arguments)
 
     def fold(self, arriving: int, probing: Probing) -> Folded:
         """What the tuples of an input add to the counters, together with their partners."""
@@ -152,19 +139,6 @@ def _window(floats: Sequence[Floats]) -> tuple[int, int]:
     ranges = [limb_range(f) for f in floats]
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
     return (low, high - low + 2) if low <= high else (0, 0)
-
-
-def _argument(join: Join, aggregate: Aggregate) -> Argument | None:
-    """None if there is no argument, or if it sees several inputs or parameters, calls functions or may overflow: it is
-    evaluated for all rows of its input, also for those that have no partner."""
-    expr = aggregate.argument
-    if expr is None or params_of(expr) or calls_functions(expr) or may_overflow(expr):
-        return None
-    inputs = join.inputs_of(expr)
-    if len(inputs) != 1:
-        return None
-    (of,) = inputs
-    return Argument(of, move_columns(expr, lambda c: c - int(join.starts[of])))
 
 
 def _joined(tuples: Delta, left: Ints, rows: Delta, right: Ints, ends: Ints) -> Delta:

@@ -12,9 +12,9 @@ import numpy as np
 
 from eddyline.index.axes import DOUBLES, FIRST, INTEGERS, address
 from eddyline.index.skylines import linked
-from eddyline.operators.differences import Span
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.ranges import Axis, TimeAxis, span
+from eddyline.operators.joins.placed_axes import PlacedAxis, PlacedTime, span
+from eddyline.plan.differences import Span
 from eddyline.state.delta import MAX, Delta, Ints
 from eddyline.state.stem import Segment
 
@@ -35,7 +35,7 @@ class Ranked:
         return len(self.place)
 
 
-def ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:
+def ranked(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> Ranked:
     """The ranked rows of a segment under a key; made on first use and kept with the segment."""
     tag = "ranked", key, tuple(axes)
     cached: Ranked | None = segment.derived.get(tag)
@@ -44,7 +44,7 @@ def ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], function
     return cached
 
 
-def _ranked(segment: Segment, key: int, axes: Sequence[Axis | TimeAxis], functions: Functions) -> Ranked:
+def _ranked(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> Ranked:
     rows = segment.rows
     values, missing = zip(*(a.values(rows, functions) for a in axes), strict=True)
     along = values[0].view(np.float64) if axes[0].kind == DOUBLES else values[0]

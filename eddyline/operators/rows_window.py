@@ -7,6 +7,8 @@ every window is a part (`index/count_windows.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,18 +17,17 @@ from eddyline.index.upkeep import worth_clearing
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.room import CHANGE
+from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, Delta, Ints, concat, empty
 
 
-class RowsWindow(Operator):
+class CountWindow(Operator):
     """Holds the tuples ahead of the clock, and those still in the widest window of the oldest query."""
 
-    def __init__(self, child: Operator, size: Expr) -> None:
-        super().__init__((child,))
-        self.types, self.attached, self.takes_back = child.types, True, True
-        self.size_of = size
+    def __init__(self, node: physical.CountWindow, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.size_of = node.size
         self.rows = empty(self.types, attached=False)  # in the order (ts, arrival)
         self.shown = 0  # the position in that order up to which tuples have entered windows
         self._sizes: tuple[tuple[int, int], Ints] | None = None  # of which version of the query table, and the sizes

@@ -9,10 +9,11 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.base import Operator, PendingWindow, Step
+from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import evaluate
+from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.sql.bound import Constant, Window
+from eddyline.sql.bound import Constant
 from eddyline.state.delta import MAX, Delta
 
 
@@ -20,20 +21,15 @@ class StreamScan(Operator):
     """Arriving tuples. A window of one size for all ends them here; one that varies by query is left pending, and the
     largest of the family bounds how long a tuple can matter to anyone."""
 
-    def __init__(self, stream: str, time: int, window: Window, types: Sequence[pa.DataType]) -> None:
-        super().__init__(())
-        self.stream = stream.lower()
-        self.types = tuple(types)
-        self.attached = False
-        self.reads_streams = True
+    def __init__(self, node: physical.StreamScan, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.stream = node.source.stream.lower()
+        self.pending = node.pending
+        size = node.source.window.size
         self.width: int | None = None
+        if isinstance(size, Constant) and size.value is not None:
+            self.width = size.value // timedelta(microseconds=1)
         self._largest = (-2, 0)  # of which version of the query table, and how much
-        if window.kind == "range":
-            if isinstance(window.size, Constant) and window.size.value is not None:
-                self.width = window.size.value // timedelta(microseconds=1)
-            else:
-                assert window.size is not None
-                self.pending = (PendingWindow(time, window.size),)
 
     def pull(self, step: Step) -> Delta:
         arrived = step.streams.get(self.stream)
@@ -62,12 +58,9 @@ class StreamScan(Operator):
 class TableScan(Operator):
     """Changes of a table, in force from the family's clock on; in a replay, all its rows."""
 
-    def __init__(self, table: str, types: Sequence[pa.DataType]) -> None:
-        super().__init__(())
-        self.table = table.lower()
-        self.types = tuple(types)
-        self.attached = False
-        self.takes_back = True
+    def __init__(self, node: physical.TableScan, children: Sequence[Operator]) -> None:
+        super().__init__(node, children)
+        self.table = node.source.table.lower()
 
     def pull(self, step: Step) -> Delta:
         changed = step.tables.get(self.table)

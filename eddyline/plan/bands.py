@@ -1,4 +1,5 @@
-"""Bands: conditions that keep the difference of two numbers, one from each side of a join, between two bounds.
+"""Bands: conditions that keep the difference of two numbers, one from each side of a join, between two bounds
+(`differences.py`).
 
     s.b - r.b BETWEEN :lo AND :hi        abs(r.x - s.x) <= :w        s.b >= r.b - 3 AND s.b <= r.b + :hi
 
@@ -9,21 +10,19 @@ in the last place of the values and of each bound); where several terms make up 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from eddyline import types as t
-from eddyline.plan.equalities import bare, calls_user
-from eddyline.plan.expressions import conjuncts
+from eddyline.plan.differences import Inputs, Terms, differences
+from eddyline.plan.equalities import bare
+from eddyline.plan.expressions import conjuncts, unwidened
 from eddyline.sql.bound import Call, Constant, Expr
-from eddyline.sql.functions import MIRRORED
 
 MOST_TERMS = 4  # of one bound, so that few roundings add up
 ROUNDING = 2.0**-48  # what a sum of so many terms can be off by, against their sizes
 
-Side = Callable[[Expr], set[int]]  # which sides of the join an expression sees: 0 is left, 1 is right
-Terms = list[tuple[int, Expr]]  # signed parts of a sum
 End = Literal["low", "high"]
 
 _ENDS: dict[str, tuple[End, ...]] = {
@@ -52,7 +51,7 @@ class _Limit:
     passes: frozenset[int]
 
 
-def bands(condition: Expr | None, side: Side) -> Iterator[Band]:
+def bands(condition: Expr | None, side: Inputs) -> Iterator[Band]:
     """The two-sided bands of a condition."""
     limits = [limit for part in conjuncts(condition) for limit in _limits(part, side)]
     for low in limits:
@@ -62,7 +61,7 @@ def bands(condition: Expr | None, side: Side) -> Iterator[Band]:
                 yield Band(low.left, low.right, low.bound, high.bound)
 
 
-def bounds(condition: Expr | None, side: Side) -> Iterator[Expr]:
+def bounds(condition: Expr | None, side: Inputs) -> Iterator[Expr]:
     """What a condition keeps differences above or below."""
     yield from (limit.bound for part in conjuncts(condition) for limit in _limits(part, side))
 
@@ -72,80 +71,23 @@ def _lets_nan_through(low: _Limit, high: _Limit) -> bool:
     return bool(low.passes & high.passes & sides)
 
 
-def _limits(part: Expr, side: Side) -> Iterator[_Limit]:
-    """What one condition says about a difference; nothing if it is of another kind."""
-    if not isinstance(part, Call) or part.function not in _ENDS or calls_user(part):
-        return
-    op, (a, b) = part.function, part.args
-    if not side(a):
-        op, a, b = MIRRORED[op], b, a
-    a = unwidened(a)
-    flips: tuple[int, ...] = (1,)
-    if isinstance(a, Call) and a.function == "abs":  # within both: the difference and its negative
-        if op not in ("le", "lt"):
-            return
-        a, flips = a.args[0], (1, -1)
-    lesser, greater = _terms(a, side), _terms(b, side)
-    if lesser is None or greater is None:
-        return
-    passes = frozenset(i for i in (0, 1) if _passes(op, _sees(lesser, i, side)))
-    for flip in flips:
-        found = _difference([(flip * sign, e) for sign, e in lesser] + [(-sign, e) for sign, e in greater], side)
-        if found is not None:
-            left, right, sign, constants = found  # sign * (left - right) + constants op 0
-            for end in _ENDS[op] if sign > 0 else _ENDS[MIRRORED[op]]:
-                yield _Limit(left, right, end, _sum(constants, -sign, end), passes)
+def _limits(part: Expr, side: Inputs) -> Iterator[_Limit]:
+    """What one condition says about a difference of numbers."""
+    for difference in differences(part, side, "rounded"):
+        d = difference if side(difference.left) == {0} else difference.mirrored()
+        left, right = bare(unwidened(d.left)), bare(unwidened(d.right))
+        if len(d.bounds) <= MOST_TERMS and all(_is_number(e) for e in (left, right, *(b for _, b in d.bounds))):
+            for end in _ENDS[d.op]:
+                yield _Limit(left, right, end, _sum(d.bounds, end), d.passes)
 
 
-def _terms(expr: Expr, side: Side) -> Terms | None:
-    """An expression as a sum, opened as far as its parts mix sides or bounds; None if a part is no plain number.
-
-    What stands on one side alone stays whole: computed otherwise, it could overflow where the condition does not.
-    """
-    if not (t.is_integer(expr.type) or expr.type == t.DOUBLE):
-        return None
-    if side(expr) and isinstance(expr, Call):
-        if unwidened(expr) != expr:
-            return _terms(unwidened(expr), side)
-        if expr.function in ("add", "sub") and side(expr.args[0]) != side(expr.args[1]):
-            a, b = (_terms(arg, side) for arg in expr.args)
-            minus = -1 if expr.function == "sub" else 1
-            return None if a is None or b is None else a + [(minus * sign, e) for sign, e in b]
-    return [(1, bare(expr))]
+def _is_number(expr: Expr) -> bool:
+    return t.is_integer(expr.type) or expr.type == t.DOUBLE
 
 
-def unwidened(expr: Expr) -> Expr:
-    """The expression below conversions of an integer to a type that holds no fewer values in the same order."""
-    while isinstance(expr, Call) and expr.function == "cast" and t.is_integer(expr.args[0].type):
-        below = expr.args[0]
-        if not (expr.type == t.DOUBLE or (t.is_integer(expr.type) and below.type.bit_width <= expr.type.bit_width)):
-            break
-        expr = below
-    return expr
-
-
-def _difference(terms: Terms, side: Side) -> tuple[Expr, Expr, int, Terms] | None:
-    """The terms as sign * (left - right) + constants, if that is what they are."""
-    columns = sorted(((side(e), sign, e) for sign, e in terms if side(e)), key=lambda x: sorted(x[0]))
-    constants = [(sign, e) for sign, e in terms if not side(e)]
-    if [x[0] for x in columns] != [{0}, {1}] or len(constants) > MOST_TERMS:
-        return None
-    (_, sign, left), (_, other, right) = columns
-    return (left, right, sign, constants) if sign == -other else None
-
-
-def _sees(terms: Terms, i: int, side: Side) -> bool:
-    return any(i in side(e) for _, e in terms)
-
-
-def _passes(op: str, nan_on_the_left: bool) -> bool:
-    """Whether a comparison holds with NaN, which is above all numbers, on one of its sides."""
-    return op in ("ge", "gt") if nan_on_the_left else op in ("le", "lt")
-
-
-def _sum(terms: Terms, sign: int, end: End) -> Expr:
-    """The sum of bounds in DOUBLE, times `sign`; moved outwards by what its roundings may be off."""
-    parts = [_double(e, sign * own) for own, e in terms]
+def _sum(bounds: Terms, end: End) -> Expr:
+    """The sum of bounds in DOUBLE, moved outwards by what its roundings may be off."""
+    parts = [_double(e, sign) for sign, e in bounds]
     if len(parts) < 2:
         return parts[0] if parts else Constant(0.0, t.DOUBLE)
     size: Expr = Constant(0.0, t.DOUBLE)

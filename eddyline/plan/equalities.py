@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from eddyline import types as t
-from eddyline.plan.expressions import columns_of, conjuncts, move_columns
+from eddyline.plan.expressions import calls_functions, columns_of, conjuncts, move_columns
 from eddyline.sql.bound import Call, Column, Expr, walk
 
 MOST_FORMS = 16  # ways to say one expression; more are not looked for
@@ -67,11 +67,7 @@ def respects_equality(expr: Expr) -> bool:
         isinstance(e, Call) and e.function == "cast" and e.type == t.STRING and t.is_float(e.args[0].type)
         for e in walk(expr)
     )
-    return not prints and not calls_user(expr)
-
-
-def calls_user(expr: Expr) -> bool:
-    return any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
+    return not prints and not calls_functions(expr)
 
 
 def bare(expr: Expr) -> Expr:

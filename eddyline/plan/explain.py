@@ -1,8 +1,8 @@
-"""EXPLAIN: the plan as stable text, one operator a line, with the update pattern of its output and who shares it."""
+"""EXPLAIN of a logical plan: stable text, one operator a line, with the update pattern of its output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eddyline.plan.expressions import text
 from eddyline.plan.nodes import (
@@ -13,7 +13,6 @@ from eddyline.plan.nodes import (
     Negation,
     Node,
     Project,
-    RangeExtreme,
     Select,
     Stream,
     Table,
@@ -21,7 +20,7 @@ from eddyline.plan.nodes import (
     Union,
 )
 from eddyline.plan.patterns import label
-from eddyline.sql.bound import Expr, Window
+from eddyline.sql.bound import Aggregate, Expr, Window
 
 
 def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
@@ -41,13 +40,14 @@ def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
 def describe(node: Node) -> str:
     match node:
         case Stream():
-            return f"stream {node.source.stream}{_alias(node.source.stream, node.source.alias)} {_window(node.window)}"
+            source = node.source
+            return f"stream {source.stream}{alias_text(source.stream, source.alias)} {window_text(node.window)}"
         case Table():
-            return f"table {node.source.table}{_alias(node.source.table, node.source.alias)}"
+            return f"table {node.source.table}{alias_text(node.source.table, node.source.alias)}"
         case Select():
             return f"select {text(node.condition)}"
         case Project():
-            return "project " + ", ".join(_output(o.name, text(o.expr)) for o in node.outputs)
+            return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
         case Join():
             return f"join of {len(node.inputs)}" + _on(node.condition)
         case TableJoin():
@@ -62,24 +62,24 @@ def describe(node: Node) -> str:
         case Distinct():
             return "distinct"
         case GroupBy():
-            what = ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in node.aggregates)
-            return "group" + (f" by {', '.join(text(k) for k in node.keys)}" if node.keys else "") + f": {what}"
-        case RangeExtreme():
-            a = node.aggregate
-            span = f"{text(node.low)} <= {text(node.position)} <= {text(node.high)}"
-            return f"range extreme {a.function}({text(a.argument) if a.argument else '*'}) where {span}"
+            by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
+            return f"group{by}: {aggregates_text(node.aggregates)}"
 
 
-def _window(window: Window) -> str:
+def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
+    return ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in aggregates)
+
+
+def window_text(window: Window) -> str:
     size = text(window.size) if window.size is not None else ""
     return {"unbounded": "[UNBOUNDED]", "range": f"[RANGE {size}]", "rows": f"[ROWS {size}]"}[window.kind]
 
 
-def _alias(name: str, alias: str) -> str:
+def alias_text(name: str, alias: str) -> str:
     return "" if alias == name else f" AS {alias}"
 
 
-def _output(name: str, expression: str) -> str:
+def output_text(name: str, expression: str) -> str:
     return name if name == expression else f"{expression} AS {name}"
 
 

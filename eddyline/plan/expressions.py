@@ -9,6 +9,8 @@ from eddyline import types as t
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param, walk
 from eddyline.sql.constant_lists import ConstantList
 
+MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
+
 
 def conjuncts(condition: Expr | None) -> list[Expr]:
     """The parts of a condition that must all hold."""
@@ -32,6 +34,26 @@ def columns_of(expr: Expr) -> set[int]:
 
 def params_of(expr: Expr) -> set[int]:
     return {e.index for e in walk(expr) if isinstance(e, Param)}
+
+
+def calls_functions(expr: Expr) -> bool:
+    """Whether evaluating it calls a function of the user's."""
+    return any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
+
+
+def may_overflow(expr: Expr) -> bool:
+    """Whether evaluating it may have no result because its type is too small; doubles have infinity."""
+    return any(isinstance(e, Call) and e.function in MAY_OVERFLOW and not t.is_float(e.type) for e in walk(expr))
+
+
+def unwidened(expr: Expr) -> Expr:
+    """The expression below conversions of an integer to a type that holds no fewer values in the same order."""
+    while isinstance(expr, Call) and expr.function == "cast" and t.is_integer(expr.args[0].type):
+        below = expr.args[0]
+        if not (expr.type == t.DOUBLE or (t.is_integer(expr.type) and below.type.bit_width <= expr.type.bit_width)):
+            break
+        expr = below
+    return expr
 
 
 def move_columns(expr: Expr, to: Callable[[int], int]) -> Expr:

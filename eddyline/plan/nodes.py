@@ -207,44 +207,7 @@ class GroupBy:
         return keys + tuple(Field(a.function, a.type) for a in self.aggregates)
 
 
-@dataclass(frozen=True, slots=True)
-class RangeExtreme:
-    """MIN or MAX of a column over the rows of a table whose `position` lies in [low, high] (document 5, chapter 5)."""
-
-    table: Table
-    position: Expr
-    low: Expr
-    high: Expr
-    aggregate: Aggregate
-
-    def __post_init__(self) -> None:
-        assert self.aggregate.function in ("min", "max"), "an extreme is a minimum or a maximum"
-        for e in (self.position, self.low, self.high):
-            _check(e, self.table.fields)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.table,)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return (Field(self.aggregate.function, self.aggregate.type),)
-
-
-Node = (
-    Stream
-    | Table
-    | Select
-    | Project
-    | Join
-    | TableJoin
-    | Union
-    | Intersect
-    | Negation
-    | Distinct
-    | GroupBy
-    | RangeExtreme
-)
+Node = Stream | Table | Select | Project | Join | TableJoin | Union | Intersect | Negation | Distinct | GroupBy
 
 
 def expressions(node: Node) -> list[Expr]:
@@ -260,9 +223,6 @@ def expressions(node: Node) -> list[Expr]:
             return [o.expr for o in node.outputs]
         case GroupBy():
             return [*node.keys, *(a.argument for a in node.aggregates if a.argument is not None)]
-        case RangeExtreme():
-            argument = node.aggregate.argument
-            return [node.position, node.low, node.high, *([] if argument is None else [argument])]
         case Table() | Union() | Intersect() | Negation() | Distinct():
             return []
 

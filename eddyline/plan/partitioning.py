@@ -24,18 +24,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from eddyline.plan.bands import Side, bands, bounds
+from eddyline.plan.bands import bands, bounds
+from eddyline.plan.differences import Inputs
 from eddyline.plan.equalities import (
     Equalities,
     bare,
-    calls_user,
     distinct,
     equalities,
     inlined,
     outward,
     respects_equality,
 )
-from eddyline.plan.expressions import columns_of, move_columns, params_of
+from eddyline.plan.expressions import calls_functions, columns_of, move_columns, params_of
 from eddyline.plan.nodes import (
     Distinct,
     GroupBy,
@@ -44,7 +44,6 @@ from eddyline.plan.nodes import (
     Negation,
     Node,
     Project,
-    RangeExtreme,
     Select,
     Stream,
     Table,
@@ -121,7 +120,7 @@ def _ways(node: Node, known: Equalities) -> Ways:
     match node:
         case Stream():
             return [{node.source.stream.lower(): Anywhere()}] if node.window.kind != "rows" else []
-        case Table() | RangeExtreme():
+        case Table():
             return []
         case Select():
             return _ways(node.input, known.having(node.condition))
@@ -158,7 +157,7 @@ def _keyed(node: Node, key: Expr, known: Equalities) -> Ways:
         case Stream():
             stops = node.window.kind == "rows" or not _routable(key)
             return [] if stops else [{node.source.stream.lower(): ByKey((_named(key, node.fields),))}]
-        case Table() | RangeExtreme():
+        case Table():
             return []
         case Select():
             return _keyed(node.input, key, known.having(node.condition))
@@ -205,7 +204,7 @@ def _by_range(node: Join | TableJoin) -> Iterator[Way]:
         yield from ways if b.window.kind != "unbounded" or a.window.kind == "unbounded" else ways[::-1]
 
 
-def _side(inputs: Sequence[tuple[int, Node]]) -> Side:
+def _side(inputs: Sequence[tuple[int, Node]]) -> Inputs:
     """Which of two inputs of a join an expression sees; 2 for any other."""
     spans = [(start, start + len(i.fields)) for start, i in inputs]
 
@@ -257,7 +256,7 @@ def _hints(node: Node) -> list[Expr]:
 
 def _routable(expr: Expr) -> bool:
     """Whether the source can compute it, and it tells tuples apart."""
-    return bool(columns_of(expr)) and not params_of(expr) and not calls_user(expr)
+    return bool(columns_of(expr)) and not params_of(expr) and not calls_functions(expr)
 
 
 def _columns(fields: Sequence[Field]) -> list[Expr]:

@@ -17,7 +17,6 @@ from eddyline.plan.nodes import (
     Negation,
     Node,
     Project,
-    RangeExtreme,
     Select,
     Stream,
     Table,
@@ -49,7 +48,7 @@ def label(node: Node) -> Pattern:
             return worst
         case Join() | Intersect() | Distinct():  # rule 3; over unbounded streams nothing ever leaves
             return worst if worst in (Pattern.MONOTONIC, Pattern.STR) else Pattern.WK
-        case GroupBy() | RangeExtreme():  # rule 4
+        case GroupBy():  # rule 4
             return Pattern.WK
         case Negation() | TableJoin():  # rule 5
             return Pattern.STR

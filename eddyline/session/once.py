@@ -11,10 +11,11 @@ from sqlglot import exp
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import Error
 from eddyline.operators.base import Step
-from eddyline.operators.lower import lower_family
+from eddyline.operators.build import build
 from eddyline.operators.room import Room
 from eddyline.operators.user_functions import Functions
 from eddyline.plan.build import plan
+from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.binder import bind_family
 from eddyline.sql.bound import TableSource, sources
 from eddyline.sql.catalog import Catalog, Table
@@ -36,7 +37,7 @@ def select(session: Session, text: QueryText) -> pa.Table:
     contents = _contents(session, standing, read)
     asking = QueryTable(())
     asking.add_one("once", (), 0)
-    root = lower_family(plan(binding.bound.query))
+    root = build(physical_plan(plan(binding.bound.query)))
     nobody = asking.rows().only(np.empty(0, np.int64))
     functions = session.definitions.functions
     uncounted = Functions(functions.bodies, {})  # what goes wrong is counted once, in the replay

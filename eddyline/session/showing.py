@@ -13,7 +13,8 @@ from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, did_you_mean
-from eddyline.plan import explain as plan_text
+from eddyline.plan.explain import explain as explain_logical
+from eddyline.plan.explain_physical import explain_physical
 from eddyline.session.session import Session
 from eddyline.sql.bound import Field
 from eddyline.sql.constant_lists import ConstantList
@@ -165,7 +166,8 @@ def explain(session: Session, name: str) -> tuple[Family, list[str]]:
         lines.append(
             f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
         )
-    lines.append(plan_text.explain(family.plan, lambda _: f"shared by {n}"))
+    lines.append(explain_logical(family.plan, lambda _: f"shared by {n}"))
+    lines += ["physical plan:", explain_physical(family.physical, family.bound.params)]
     return family, lines
 
 

@@ -13,7 +13,7 @@ from eddyline import types as t
 from eddyline.sql.constants import parse_timestamp
 
 _EPOCH = datetime(1970, 1, 1)
-_CALENDAR = {
+CALENDAR = {
     t.TIMESTAMP: tuple((x - _EPOCH) // timedelta(microseconds=1) for x in (datetime.min, datetime.max)),
     t.DATE: tuple((x - _EPOCH.date()).days for x in (date.min, date.max)),
 }
@@ -52,9 +52,9 @@ def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def outside_calendar(array: pa.Array) -> pa.Array | None:
     """Which values of a TIMESTAMP or DATE column lie outside the years 1 to 9999; None if none does."""
-    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)) or array.type not in _CALENDAR:
+    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)) or array.type not in CALENDAR:
         return None
-    first, last = _CALENDAR[array.type]
+    first, last = CALENDAR[array.type]
     if len(array) and not array.null_count:  # a small push would notice Arrow's kernels: 4 µs instead of 29
         size = array.type.bit_width // 8
         values = np.frombuffer(array.buffers()[1], f"i{size}", len(array), array.offset * size)

@@ -12,7 +12,7 @@ from tests.errors.state import connection, fingerprint
 
 PLACES = {
     "planning": "eddyline.engine.family.plan",
-    "building operators": "eddyline.engine.running_family.lower_family",
+    "building operators": "eddyline.engine.running_family.build",
     "reading tables": "eddyline.engine.running_family.RunningFamily.run",
     "looking at the clock": "eddyline.engine.clocks.Clocks.of",
     "taking the name": "eddyline.session.query_names.QueryNames.take_one",

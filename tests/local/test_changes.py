@@ -332,3 +332,30 @@ def test_what_a_new_query_sees_is_what_stood_when_it_came_whenever_it_is_asked()
     db.execute("DELETE FROM t")
     found = [ch.rows(name).column("n").to_pylist() for ch, name in ((first, "c"), (second, "d"), (third, "e"))]
     assert found == [[1], [0], [1]]
+
+
+BAND = "CREATE QUERY FAMILY band (lo INT) AS SELECT r.a, s.n FROM r, s WHERE s.b - r.b BETWEEN :lo AND :lo + 2"
+
+
+def of_joins(queries, ask):
+    db = world()
+    db.execute(BAND)
+    registered(db, "band", **{f"q{i}": i % 5 - 3 for i in range(queries)})
+    rnd, counted = Random(7), []
+    for step in range(6):
+        for stream in "rs":
+            ch = db.push(stream, random_rows(rnd, [float(step)] * 5))
+            counted.append(ask(ch))
+    return db.stats()["changes"], counted
+
+
+def test_the_number_of_changes_of_joins_is_the_same_whoever_looks():
+    expected, counts = of_joins(10, lambda ch: ch.count())
+    assert expected == sum(counts) > 0
+    for ask in (lambda ch: None, lambda ch: ch.rows("band"), lambda ch: ch.count_affected("band")):
+        assert of_joins(10, ask)[0] == expected
+
+
+def test_the_changes_of_very_many_joins_are_not_counted_whoever_looks():
+    for ask in (lambda ch: None, lambda ch: ch.count()):
+        assert of_joins(65, ask)[0] is None

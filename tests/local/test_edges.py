@@ -11,7 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.operators.attach import Attach
-from eddyline.operators.first_filter import FirstFilter
+from eddyline.operators.joins.filter_first import FirstFilter
 from eddyline.state.chunks import WORTH_IT, Compact, compacted
 from tests.local.common import row, world
 

@@ -50,9 +50,7 @@ def breaks(db: Connection, query: str, raised: BaseException, after: int = 0) ->
             left[0] -= 1
             return found
 
-    broken = Broken((root,))
-    broken.types, broken.attached = root.types, root.attached
-    running.root, running.chain, running.joins = broken, None, None
+    running.root, running.pool_filter = Broken(root.node, (root,)), None
 
 
 def steps(rnd: Random) -> list[Callable[[Any], Any]]:
@@ -239,7 +237,7 @@ def test_of_families_that_are_matched_together_only_the_one_that_fails_is_set_ap
         db.execute(f"CREATE CONTINUOUS QUERY q{i} AS SELECT a, {', '.join(['b'] * (i + 1))} FROM s WHERE a + {i} > 0")
     db.push("s", [row(1)])
     assert db.engine.pools
-    bad = db.engine.running[db.registry.query("q3")[0].number].chain.attach.matcher.condition  # type: ignore[union-attr]
+    bad = db.engine.running[db.registry.query("q3")[0].number].pool_filter.matcher.condition  # type: ignore[union-attr]
     monkeypatch.setattr(bad, "terms", _no_room)
     for q in ("extra", "q3b"):  # new queries are indexed with the next rows
         db.execute(f"CREATE CONTINUOUS QUERY {q} AS SELECT a, b, b, b, b FROM s WHERE a + 3 > 0")

@@ -11,9 +11,8 @@ import pytest
 import eddyline
 from eddyline.index import ranges
 from eddyline.local.connection import Connection
-from eddyline.operators import combining
-from eddyline.operators import join as join_module
-from eddyline.operators.first_filter import FirstFilter
+from eddyline.operators.joins import by_ranges, combining, stems
+from eddyline.operators.joins.filter_first import FirstFilter
 from eddyline.operators.matcher import Matcher
 from tests.local.common import random_rows, row, world
 
@@ -46,7 +45,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(pairs.probing))
         return combining.combined(step, partial, rows, pairs, *more)
 
-    monkeypatch.setattr(join_module, "combined", counted)
+    for module in (stems, by_ranges):
+        monkeypatch.setattr(module, "combined", counted)
     return sizes
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from eddyline import types as t
 from eddyline.index.domains import as_integers
-from eddyline.operators.atoms import Atom, Piece, atom, is_constant, leading, pieces
+from eddyline.operators.atoms import Piece, leading, pieces
 from eddyline.operators.evaluate import evaluate, holds
+from eddyline.plan.atoms import Atom, atom, is_constant
 from eddyline.plan.normal_form import clauses
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
 

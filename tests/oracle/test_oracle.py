@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from eddyline.index import ranges, upkeep
-from eddyline.operators import first_filter, matcher
+from eddyline.operators import matcher
+from eddyline.operators.joins import filter_first
 from eddyline.session import query_names as names
 from tests.oracle import queries
 from tests.oracle.deep import deep_query
@@ -94,7 +95,7 @@ def test_upkeep_changes_no_answer(kind: str, tidy: None) -> None:
 @pytest.mark.parametrize("kind", ["join", "mixed", "families"])
 def test_tuples_may_visit_filters_and_modules_in_any_order(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rnd = Random(f"routes {kind}")
-    monkeypatch.setattr(first_filter.FirstFilter, "first", lambda self: rnd.choice(["filter", "stem"]))
+    monkeypatch.setattr(filter_first.FirstFilter, "first", lambda self: rnd.choice(["filter", "stem"]))
     for seed in range(120 if NIGHTLY else 15):
         play(kind, 2_000_000 + seed)
 

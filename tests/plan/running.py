@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.operators.base import Step
+from eddyline.operators.build import build
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.lower import lower_family
 from eddyline.plan.nodes import Join, Node, Select, TableJoin
+from eddyline.plan.physical_planner import physical_plan
 from eddyline.plan.rules import with_inputs
 from eddyline.sql.binder import bind_family, bind_standing
 from eddyline.sql.bound import BoundQuery, Field
@@ -123,7 +124,7 @@ def registered(rnd: Random, bound: BoundQuery) -> QueryRows:
 
 def answers(plan: Node, queries: QueryRows, steps: Sequence[Batch]) -> Counter[tuple[Any, ...]]:
     """How often each row is in each query's answer, at every second of the run and just after it."""
-    root, clock, found = lower_family(plan), MIN, list[Delta]()
+    root, clock, found = build(physical_plan(plan)), MIN, list[Delta]()
     found.append(root.pull(Step("replay", clock, clock, queries, Functions({}, {}))).spread())
     for batch in steps:
         step = Step("arrivals", clock, batch.clock, queries, Functions({}, {}), batch.streams, batch.tables)

@@ -110,14 +110,14 @@ def test_a_family_whose_operators_cannot_be_built_stops_nobody_else(
 ) -> None:
     host = bare(tmp_path, COUNT, SINK)
     host.mirror.execute(f"CREATE CONTINUOUS QUERY bad AS {query}")  # by a version that could
-    real = running.lower_family
+    real = running.build
 
     def lower(plan: Any, *given: Any) -> Any:
         if "GroupBy" not in repr(plan):
             raise RuntimeError("not this plan")
         return real(plan, *given)
 
-    monkeypatch.setattr(running, "lower_family", lower)
+    monkeypatch.setattr(running, "build", lower)
     with pytest.raises(eddyline.FamilyError, match="not this plan"):
         host.mirror.execute(f"CREATE CONTINUOUS QUERY worse AS {query} UNION ALL {query}")
     host.start(STREAM)

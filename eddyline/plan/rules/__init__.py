@@ -13,7 +13,6 @@ from eddyline.plan.nodes import (
     Negation,
     Node,
     Project,
-    RangeExtreme,
     Select,
     Stream,
     Table,
@@ -22,12 +21,10 @@ from eddyline.plan.nodes import (
 )
 from eddyline.plan.rules.merge_projections import merge_projections
 from eddyline.plan.rules.push_down_selections import push_down_selections
-from eddyline.plan.rules.range_extreme import range_extreme
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projections,
     push_down_selections,
-    range_extreme,
 )
 
 
@@ -53,5 +50,5 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
             return replace(node, input=inputs[0])
         case Select() | Project() | Distinct() | GroupBy():
             return replace(node, input=inputs[0])
-        case Stream() | Table() | RangeExtreme():
+        case Stream() | Table():
             return node

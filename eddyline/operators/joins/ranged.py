@@ -1,8 +1,8 @@
 """Joins of two inputs whose queries differ in ranges: select joins, band joins, window joins (document 4, section 3).
 
-When tuples of one input arrive, the rows of the other that have their key lie along axes (`ranges.py`). Which queries a
-tuple affects is found by group of ranges (`index/range_search.py`), without looking at rows or queries one by one;
-which rows it gives them is found afterwards, for those who want to know.
+When tuples of one input arrive, the rows of the other that have their key lie along axes (`placed_axes.py`). Which
+queries a tuple affects is found by group of ranges (`index/range_search.py`), without looking at rows or queries one by
+one; which rows it gives them is found afterwards, for those who want to know.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from eddyline.index.range_search import STRATEGIES, affected
 from eddyline.index.ranges import equal_ranges, portions
 from eddyline.index.sets import Containers, Lists
 from eddyline.operators.base import Step
-from eddyline.operators.bound_spans import BoundSpans
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.joins.bound_spans import BoundSpans
+from eddyline.operators.joins.placed_axes import Direction, PlacedTime, span
+from eddyline.operators.joins.range_choice import Decisions, Estimates, most_selective, selectivity, some
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
-from eddyline.operators.range_choice import Decisions, Estimates, most_selective, selectivity, some
-from eddyline.operators.ranges import Direction, TimeAxis, span
 from eddyline.operators.ranked import Ranked, ranked
 from eddyline.operators.room import PAIR
+from eddyline.plan.range_probes import RangeProbe
 from eddyline.state.delta import Delta, Ints
 from eddyline.state.query_table import QueryRows
 from eddyline.state.stem import Stem
@@ -59,12 +60,12 @@ class Indexed:
 class RangedSide:
     """The queries of a family as seen by the tuples of one input. `strategy` is one of STRATEGIES, or None."""
 
-    def __init__(self, direction: Direction) -> None:
-        self.direction = direction
-        self.strategy: str | None = None
+    def __init__(self, plan: RangeProbe, strategy: str | None) -> None:
+        self.direction = Direction.of(plan)
+        self.strategy = strategy
         self.decisions = Decisions()
         self.runs = QueryRuns(self._indexed)
-        self.bounds = BoundSpans(direction.bounds)
+        self.bounds = BoundSpans(plan.bounds)
         self._chosen_for = 0  # so many queries
 
     def _indexed(self, queries: QueryRows, positions: Ints, functions: Functions) -> Indexed:
@@ -81,8 +82,8 @@ class RangedSide:
         direction = self.direction
         rows = [ranked(s, key, direction.axes, functions) for s in stem.segments]
         nothing = np.zeros(len(delta), np.bool_)
-        own = np.empty((2 * len(direction.own), len(delta)), np.int64)
-        for i, expr in enumerate(direction.own_exprs):
+        own = np.empty((2 * len(direction.plan.own), len(delta)), np.int64)
+        for i, expr in enumerate(direction.plan.own_exprs):
             own[2 * i], missing = as_integers(evaluate(expr, delta.columns, (), len(delta), functions))
             own[2 * i + 1] = ~own[2 * i]
             nothing |= missing
@@ -100,7 +101,7 @@ class RangedSide:
         arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
         partners = Partners([r.table for r in rows], begin, end, all_addresses([r.address for r in rows]))
         runs = self.runs(step.queries, functions)
-        time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, TimeAxis)), -1)
+        time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, PlacedTime)), -1)
         return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)
 
     def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
@@ -221,6 +222,8 @@ class Probing:
 
     def _affected(self, start: int, stop: int, *, listing: bool) -> list[tuple[Ints, Containers | None]]:
         """By run: how many of its queries each of some tuples affects, and which."""
+        if not self.rows:
+            return []
         arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
         found = []
         for run, doubts in zip(self.runs, self._doubts, strict=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.operators.combining import Pairs
+from eddyline.operators.joins.combining import Pairs
 from eddyline.state.delta import Ints
 from eddyline.state.stem import Segment
 

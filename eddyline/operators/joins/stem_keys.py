@@ -1,9 +1,8 @@
-"""By what a join looks into its modules: keys of rows, and the steps in which tuples visit the other inputs."""
+"""Keys of a SteM: by them a join finds the rows that a probing tuple may equal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.plan.physical import Key
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints
 from eddyline.state.stem import NO_KEY
@@ -18,28 +18,17 @@ from eddyline.state.stem import NO_KEY
 NOT_FOUND = -2  # a probe that can match nothing; differs from NO_KEY, by which unfindable rows are stored
 
 
-@dataclass(frozen=True)
-class ProbeStep:
-    """The next input to look into: by which of its keys, with which expressions over what is joined so far."""
-
-    input: int
-    key: int
-    exprs: tuple[Expr, ...]
-    conditions: Expr | None  # what can be checked once this input is there
-
-
 class StemKey:
-    """One key of a module: expressions over its own columns, the query too where both sides are attached."""
+    """Slots of rows by one key of the plan; equal keys have equal slots."""
 
-    def __init__(self, exprs: tuple[Expr, ...], with_query: bool) -> None:
-        self.exprs = exprs
-        self.with_query = with_query
-        self.coder = ColumnCoder([e.type for e in exprs])
-        self.table = KeyTable(self.coder.width + with_query)
+    def __init__(self, plan: Key) -> None:
+        self.plan = plan
+        self.coder = ColumnCoder([e.type for e in plan.exprs])
+        self.table = KeyTable(self.coder.width + plan.with_query)
 
     def slots(self, functions: Functions, rows: Delta) -> Ints:
         """Slots of rows to be stored; rows that equal nothing get NO_KEY."""
-        codes, null = self._codes(functions, self.exprs, rows.columns, rows.query, len(rows), adding=True)
+        codes, null = self._codes(functions, self.plan.exprs, rows.columns, rows.query, len(rows), adding=True)
         return np.where(null, NO_KEY, self.table.insert(codes))
 
     def wanted(
@@ -62,7 +51,7 @@ class StemKey:
         values = [evaluate(e, columns, (), n, functions) for e in exprs]
         codes = self.coder.codes(values, n) if adding else self.coder.find_codes(values, n)
         null = self.coder.has_null(codes)
-        if self.with_query:
+        if self.plan.with_query:
             assert query is not None
             codes = np.column_stack([codes, query])
         return np.ascontiguousarray(codes), null

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from eddyline.index.axes import INTEGERS
 from eddyline.index.domains import as_integers
-from eddyline.operators.differences import Span
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.joins.placed_axes import span
 from eddyline.operators.query_runs import QueryRuns
-from eddyline.operators.ranges import span
+from eddyline.plan.differences import Span
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.query_table import QueryRows

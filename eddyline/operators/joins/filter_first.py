@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import StepTooLarge
 from eddyline.index.ranges import pieces, spread
 from eddyline.index.sets import Lists
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
+from eddyline.operators.joins.probe import Probe, kept
+from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, Portion
-from eddyline.plan.expressions import all_of
+from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
-from eddyline.sql.bound import Expr
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta, Ints, micros
 
 SAMPLE = 64  # tuples from which the filter is judged while it does not come first
 
@@ -40,19 +43,59 @@ class Wanted:
     lineage: Lists | None
 
 
+class FilterFirst:
+    """The tactic. Both ways give the same results, and only for these is room taken: which way is taken is measured."""
+
+    def __init__(self, plan: physical.FirstFilter, probe: Probe) -> None:
+        self.probe, self.stems, self.input = probe, probe.stems, probe.input
+        self.filter = FirstFilter(plan, probe.matcher, self.stems.node.inputs[self.input].types)
+
+    @classmethod
+    def of(cls, probe: Probe) -> FilterFirst | None:
+        plan = probe.stems.node.filters[probe.input]
+        return None if plan is None else cls(plan, probe)
+
+    def results(self, step: Step, delta: Delta) -> list[Piece] | None:
+        if step.kind == "replay":
+            return None
+        if self.filter.first() == "stem":
+            self.filter.judge(step, delta)
+            begun = time.perf_counter()
+            joined_rows: list[Delta] | None = None
+            with suppress(StepTooLarge), step.room.lent():  # then the filter comes first
+                joined_rows = list(kept(step, self.stems.partners(step, self.input, delta)))
+            if joined_rows is not None:
+                self.filter.probed(len(delta), sum(len(j) for j in joined_rows), time.perf_counter() - begun)
+                return list(self.probe.finished(step, joined_rows))
+        wanted = self.filter.wanted(step, delta)
+        begun = time.perf_counter()
+        with step.room.lent():
+            traced = list(self._traced(step, wanted.tuples))
+        partners = sum(len(joined) for joined, _ in traced)
+        self.filter.probed(len(wanted.tuples), partners, time.perf_counter() - begun)
+        if not self.filter.carries:
+            return list(self.probe.finished(step, (joined for joined, _ in traced)))
+        return [x for joined, origin in traced for x in self.filter.attach(step, joined, origin, wanted)]
+
+    def _traced(self, step: Step, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
+        """The joined rows of tuples, with the number of the tuple that each came from."""
+        numbers = pa.array(np.arange(len(delta)))
+        for joined in kept(step, self.stems.partners(step, self.input, delta, numbers)):
+            yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
+
+    def details(self) -> list[str]:
+        return self.filter.details(f"input {self.input + 1}")
+
+
 class FirstFilter:
     """The conditions over one input, as the first thing its tuples meet."""
 
-    def __init__(
-        self, own: Sequence[Expr], whole: Matcher, types: Sequence[pa.DataType], *, nothing_else: bool, always: bool
-    ) -> None:
-        """`own` are over the input's own columns; `whole` knows all conditions over the joined rows.
-
-        `nothing_else`: whether these are all the conditions with parameters. `always`: whether there is no choice."""
-        self.matcher = Matcher(all_of(own), (), types)
+    def __init__(self, plan: physical.FirstFilter, whole: Matcher, types: Sequence[pa.DataType]) -> None:
+        """`types` are of the input's own columns; `whole` knows all conditions over the joined rows."""
+        self.matcher = Matcher(plan.condition, (), types)
         self.whole = whole
-        self.carries = nothing_else
-        self.always = always or self.matcher.condition.calls_functions
+        self.carries = plan.carries
+        self.always = plan.always
         self.eddy = Eddy()
 
     def first(self) -> str:

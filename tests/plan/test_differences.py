@@ -11,10 +11,16 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types as t
-from eddyline.operators.differences import COMPARED, Difference, difference
 from eddyline.operators.evaluate import evaluate
+from eddyline.plan.differences import COMPARED, Difference, Inputs, differences
 from eddyline.plan.expressions import columns_of, text
 from eddyline.sql.bound import Call, Column, Constant, Expr, Param
+
+
+def difference(written: Expr, inputs: Inputs) -> Difference | None:
+    (said,) = differences(written, inputs, "exact") or [None]
+    return said
+
 
 A, B = Column(0, t.BYTE, "a"), Column(1, t.BYTE, "b")
 P, Q = Param(0, t.BYTE, "p"), Param(1, t.SHORT, "q")

@@ -16,7 +16,7 @@ from eddyline.index.ranges import PAIRS_AT_ONCE
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import holds
 from eddyline.operators.room import row_bytes
-from eddyline.operators.stem_keys import ProbeStep
+from eddyline.plan.physical import ProbeStep
 from eddyline.state.delta import Delta, Ints
 
 

@@ -1,0 +1,91 @@
+"""Changes computed when somebody asks: how many, whom, or which rows are different amounts of work.
+
+An operator whose node is `deferrable` can say later what a batch does, from the rows and the queries as they were when
+the batch arrived (`Matching`, `Probing`): both are immutable, so it sees the state of that moment. Whatever
+is asked first decides what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eddyline.index.sets import mark
+from eddyline.operators.matcher import Matching, Portion, paired
+from eddyline.state.delta import Delta, Ints
+
+if TYPE_CHECKING:
+    from eddyline.operators.base import Step
+    from eddyline.operators.joins.ranged import Probing
+    from eddyline.operators.pool import FamilyMatching
+
+
+class Deferred:
+    """The changes of one batch; `arrived` is what came, before it met queries."""
+
+    def __init__(self, step: Step, arrived: Delta, matches: Matching | FamilyMatching | Probing) -> None:
+        self.step = step
+        self.arrived = arrived
+        self.matches = matches
+        self._after: list[Callable[[Delta], Delta]] = []
+
+    def count(self) -> int:
+        """The number of changes."""
+        raise TypeError(f"{type(self).__name__} does not say what it counts")
+
+    def rows(self) -> Delta:
+        """The changes as the operator itself makes them."""
+        raise TypeError(f"{type(self).__name__} does not say what it makes")
+
+    @cached_property
+    def delta(self) -> Delta:
+        """The changes, built."""
+        delta = self.rows()
+        for apply in self._after:
+            delta = apply(delta)
+        return delta
+
+    def then(self, apply: Callable[[Delta], Delta]) -> Deferred:
+        """The same changes with other columns, which `apply` makes when they are built."""
+        self._after.append(apply)
+        return self
+
+    def affected(self) -> int:
+        """The number of pairs (arriving row, query)."""
+        return sum(int(p.counts.sum()) for p in self.sets) if "sets" in self.__dict__ else self._affected
+
+    @cached_property
+    def _affected(self) -> int:
+        return self.matches.count()
+
+    @cached_property
+    def sets(self) -> list[Portion]:
+        """For every arriving row the set of queries whose answer it changes."""
+        return self.matches.sets()
+
+    def changed(self, queries: int) -> Ints:
+        """The positions, among so many, of the queries whose answer changed."""
+        flags = np.zeros(queries, np.bool_)
+        for portion in self.sets:
+            for part in portion.parts:
+                mark(part, flags)
+        return np.nonzero(flags)[0]
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """(arriving row, query position), in that order."""
+        return paired(self.sets, self.step.room)
+
+
+Outcome = Delta | Deferred  # the changes of a step, built or not yet
+
+
+def delta_of(outcome: Outcome) -> Delta:
+    return outcome if isinstance(outcome, Delta) else outcome.delta
+
+
+def count_of(outcome: Outcome) -> int:
+    return len(outcome) if isinstance(outcome, Delta) else outcome.count()

@@ -1,0 +1,104 @@
+"""EXPLAIN of a physical plan: one operator a line, with whether its output is shared by all queries or per query; below
+a join, how the changes of each input find their partners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from eddyline.plan.explain import aggregates_text, alias_text, output_text, window_text
+from eddyline.plan.expressions import text
+from eddyline.plan.physical import (
+    Attach,
+    Cluster,
+    CountWindow,
+    Expirations,
+    Filter,
+    GroupBy,
+    PhysicalNode,
+    ProbeStep,
+    Project,
+    SetOperation,
+    StemJoin,
+    StreamScan,
+    TableScan,
+    UnionAll,
+)
+from eddyline.sql.bound import Expr, Field
+
+
+def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
+    """The plan under `root`; `params` are the family's parameters."""
+    lines: list[tuple[str, str]] = []
+
+    def visit(node: PhysicalNode, depth: int) -> None:
+        lines.append(("  " * depth + describe(node, params), "per query" if node.attached else "shared"))
+        if isinstance(node, StemJoin):
+            lines.extend(("  " * depth + "  | " + line, "") for line in _probes(node))
+        for i in node.inputs:
+            visit(i, depth + 1)
+
+    visit(root, 0)
+    width = max(len(line) for line, scope in lines if scope)
+    return "\n".join(f"{line:<{width}}  {scope}".rstrip() for line, scope in lines)
+
+
+def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
+    match node:
+        case StreamScan():
+            source = node.source
+            return f"stream scan {source.stream}{alias_text(source.stream, source.alias)} {window_text(source.window)}"
+        case TableScan():
+            return f"table scan {node.source.table}{alias_text(node.source.table, node.source.alias)}"
+        case CountWindow():
+            return f"count window of {text(node.size)} rows"
+        case Filter():
+            return f"filter {text(node.condition)}"
+        case Attach():
+            return "attach to all queries" if node.condition is None else f"grouped filter {text(node.condition)}"
+        case Project():
+            return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
+        case UnionAll():
+            return "union all"
+        case StemJoin():
+            return "stem join" + _on(node.condition)
+        case SetOperation():
+            return f"{node.kind} by counting"
+        case GroupBy():
+            by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
+            folded = ", folded by ranges without joined rows" if node.range_arguments is not None else ""
+            return f"group{by}: {aggregates_text(node.aggregates)}{folded}"
+        case Cluster():
+            names = [f":{params[p].name}" if p < len(params) else f":{p}" for p in node.params]
+            where = "" if node.where is None else f", given to those with {text(node.where)}"
+            return f"one copy per class of queries by ({', '.join(names)}){where}"
+        case Expirations():
+            return "expirations"
+    raise TypeError(f"{type(node).__name__} has no text")
+
+
+def _probes(join: StemJoin) -> Iterator[str]:
+    """How the changes of each input find their partners."""
+    for i, (order, first, ranges) in enumerate(zip(join.probes, join.filters, join.ranges, strict=True)):
+        name = f"input {i + 1}"
+        if i == join.frozen_table:
+            yield f"{name} is probed and never probes"
+            continue
+        if ranges is not None:
+            how = join.strategy or "estimated for each tuple"
+            yield f"{name} meets groups of ranges of {', '.join(a.text for a in ranges.axes)} ({how})"
+        if first is not None:
+            otherwise = "otherwise " if ranges is not None else ""
+            when = "always" if first.always else "where that is cheaper"
+            yield f"{name} {otherwise}passes {text(first.condition)} first, {when}"
+        yield f"{name} probes " + ", then ".join(_probe(join, p) for p in order)
+
+
+def _probe(join: StemJoin, step: ProbeStep) -> str:
+    key = join.keys[step.input][step.key]
+    pairs = [f"{text(a)} = {text(b)}" for a, b in zip(key.exprs, step.exprs, strict=True)]
+    by = " by " + ", ".join([*pairs, *(["query"] if key.with_query else [])]) if pairs or key.with_query else ""
+    return f"{step.input + 1}{by}{_on(step.conditions)}"
+
+
+def _on(condition: Expr | None) -> str:
+    return "" if condition is None else f" on {text(condition)}"

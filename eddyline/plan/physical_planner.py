@@ -1,0 +1,178 @@
+"""Logical plan to physical plan: one pass that chooses the algorithm of every node.
+
+Changes stay shared by all queries as long as they can; they are attached to queries where a parameter is first needed,
+below operators that keep an answer per query, and at the latest at the root. Operators that wait for the clock run once
+per class of queries, with all that is below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import add
+
+from eddyline.aggregates import AGGREGATES
+from eddyline.aggregates.description import Extreme
+from eddyline.plan import nodes, physical
+from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
+from eddyline.plan.patterns import Pattern, label
+from eddyline.plan.physical import PhysicalNode
+from eddyline.plan.range_probes import inputs_of
+from eddyline.plan.stem_joins import stem_join
+from eddyline.sql.bound import Aggregate, Expr, Window
+
+Waiting = nodes.Distinct | nodes.Negation | nodes.Intersect | nodes.GroupBy
+
+
+def physical_plan(plan: nodes.Node, emit: str = "changes", strategy: str = "auto") -> PhysicalNode:
+    """The physical plan of a family.
+
+    `emit`: "all" adds a `-` for every expiration. `strategy`: how joins over ranges find the queries a tuple affects.
+    """
+    root = _attached(_Planner(strategy).plan(plan))
+    return physical.Expirations(Pattern.STR, (root,)) if emit == "all" else root
+
+
+@dataclass(frozen=True)
+class _Planner:
+    strategy: str
+    clustered: bool = False  # inside a cluster there is no other
+
+    def plan(self, node: nodes.Node) -> PhysicalNode:
+        counts = isinstance(node, nodes.Stream) and node.window.kind == "rows"
+        if self.clustered or not (counts or isinstance(node, Waiting)):
+            return self._node(node)
+        below = replace(self, clustered=True)._node(node)
+        return physical.Cluster(label(node), (below,), tuple(sorted(_params(node))), None)
+
+    def _node(self, node: nodes.Node) -> PhysicalNode:
+        pattern = label(node)
+        match node:
+            case nodes.Stream():
+                return _stream(pattern, node)
+            case nodes.Table():
+                return physical.TableScan(pattern, (), node.source)
+            case nodes.Select():
+                return _selected(pattern, self.plan(node.input), node.condition)
+            case nodes.Project():
+                child = self.plan(node.input)
+                if child.pending or any(params_of(o.expr) for o in node.outputs):
+                    child = _attached(child)
+                return physical.Project(pattern, (child,), node.outputs)
+            case nodes.Union():
+                children = [self.plan(i) for i in node.inputs]
+                if any(c.attached or c.pending for c in children):
+                    children = [_attached(c) for c in children]
+                return physical.UnionAll(pattern, tuple(children))
+            case nodes.Join():
+                return self._joined(stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition))
+            case nodes.TableJoin():
+                return self._joined(self._table_join(pattern, node))
+            case nodes.Distinct():
+                return physical.SetOperation(pattern, self._sides(node), "distinct")
+            case nodes.Negation():
+                return physical.SetOperation(pattern, self._sides(node), "negation")
+            case nodes.Intersect():
+                return physical.SetOperation(pattern, self._sides(node), "intersect")
+            case nodes.GroupBy():
+                child = _attached(self.plan(node.input))
+                arguments = None if node.keys else _range_arguments(child, node.aggregates)
+                return physical.GroupBy(pattern, (child,), node.keys, node.aggregates, arguments)
+
+    def _sides(self, node: nodes.Node) -> tuple[PhysicalNode, ...]:
+        return tuple(_attached(self.plan(i)) for i in node.inputs)
+
+    def _table_join(self, pattern: Pattern, node: nodes.TableJoin) -> physical.StemJoin:
+        """What queries ask of one input alone is taken into the join, if it can process groups of queries then."""
+        frozen = 1 if node.kind == "non-retroactive" else None
+        inputs, lifted = _with_lifted(node.inputs)
+        if lifted:
+            condition = all_of([*conjuncts(node.condition), *lifted])
+            together = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen)
+            if together.deferrable:
+                return together
+        return stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition, frozen)
+
+    def _joined(self, join: physical.StemJoin) -> physical.StemJoin:
+        """The join under the strategy that was asked for."""
+        if self.strategy == "by row":
+            return replace(join, ranges=(None,) * len(join.inputs))
+        return join if self.strategy == "auto" else replace(join, strategy=self.strategy)
+
+
+def _attached(node: PhysicalNode) -> PhysicalNode:
+    return node if node.attached else physical.Attach(node.pattern, (node,), None)
+
+
+def _stream(pattern: Pattern, node: nodes.Stream) -> PhysicalNode:
+    if node.window.kind != "rows":
+        return physical.StreamScan(pattern, (), node.source)
+    assert node.window.size is not None
+    every = physical.StreamScan(Pattern.MONOTONIC, (), replace(node.source, window=Window("unbounded")))
+    return physical.CountWindow(pattern, (every,), node.window.size)
+
+
+def _selected(pattern: Pattern, child: PhysicalNode, condition: Expr) -> PhysicalNode:
+    """Conditions shared by all queries first, then those with parameters."""
+    parts = conjuncts(condition)
+    with_params = [c for c in parts if params_of(c)]
+    if with_params and not child.attached:  # functions are called for what the other conditions leave
+        with_params = [c for c in parts if params_of(c) or calls_functions(c)]
+        parts = [c for c in parts if not calls_functions(c)]
+    per_query, shared = all_of(with_params), all_of(c for c in parts if not params_of(c))
+    if per_query is not None and isinstance(child, physical.Cluster):
+        child = replace(child, where=all_of([*conjuncts(child.where), *with_params]))
+        per_query = None
+    if shared is not None:
+        child = physical.Filter(pattern, (child,), shared)
+    if per_query is None:
+        return child
+    return (physical.Filter if child.attached else physical.Attach)(pattern, (child,), per_query)
+
+
+def _with_lifted(inputs: Sequence[nodes.Node]) -> tuple[list[nodes.Node], list[Expr]]:
+    """Inputs of a join without their selections by parameters, and these, over the columns of the join."""
+    bare: list[nodes.Node] = []
+    lifted: list[Expr] = []
+    start = 0
+    for node in inputs:
+        if isinstance(node, nodes.Select):
+            parts = conjuncts(node.condition)
+            own = [p for p in parts if params_of(p) and not calls_functions(p) and not may_overflow(p)]
+            lifted += [move_columns(p, partial(add, start)) for p in own]
+            rest = all_of(p for p in parts if not any(p is o for o in own))
+            node = node.input if rest is None else replace(node, condition=rest)
+        bare.append(node)
+        start += len(node.fields)
+    return bare, lifted
+
+
+def _range_arguments(
+    child: PhysicalNode, aggregates: Sequence[Aggregate]
+) -> tuple[physical.RangeArgument | None, ...] | None:
+    """The arguments of aggregates without keys over a join that is processed by ranges; None if they need its rows."""
+    if not isinstance(child, physical.StemJoin) or not child.deferrable:
+        return None
+    arguments: list[physical.RangeArgument | None] = []
+    for a in aggregates:
+        form = AGGREGATES[a.function].form(None if a.argument is None else a.argument.type)
+        if child.retracts and isinstance(form, Extreme):
+            return None
+        if a.argument is None:
+            arguments.append(None)
+            continue
+        # Its rows may have no partner, so it must not overflow.
+        computed = params_of(a.argument) or calls_functions(a.argument) or may_overflow(a.argument)
+        inputs = inputs_of(a.argument, child.starts[:-1])
+        if computed or len(inputs) != 1:
+            return None
+        (of,) = inputs
+        moved = move_columns(a.argument, partial(add, -child.starts[of]))
+        arguments.append(physical.RangeArgument(of, moved))
+    return tuple(arguments)
+
+
+def _params(node: nodes.Node) -> set[int]:
+    own = {i for e in nodes.expressions(node) for i in params_of(e)}
+    return own.union(*(_params(i) for i in node.inputs))
