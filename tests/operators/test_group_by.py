@@ -21,6 +21,8 @@ from eddyline.aggregates import AGGREGATES
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.group_by import GroupBy
+from eddyline.plan import physical
+from eddyline.plan.patterns import Pattern
 from eddyline.reference import canonical
 from eddyline.reference.values import fit
 from eddyline.sql.bound import Aggregate, Column
@@ -59,12 +61,26 @@ class Change:
     sign: int
 
 
+@dataclass(frozen=True)
+class GivenNode(physical.PhysicalNode):
+    """The node of an input whose changes belong to single queries."""
+
+    given_types: tuple[pa.DataType, ...]
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return self.given_types
+
+    @property
+    def attached(self) -> bool:
+        return True
+
+
 class Given(Operator):
     """An input that gives the changes it was handed last."""
 
-    def __init__(self, types: Sequence[pa.DataType], *, retracts: bool) -> None:
-        super().__init__(())
-        self.types, self.attached, self.takes_back = tuple(types), True, retracts
+    def __init__(self, node: GivenNode) -> None:
+        super().__init__(node, ())
         self.given: list[Change] = []
 
     def pull(self, step: Step) -> Delta:
@@ -146,8 +162,9 @@ def _play(rnd: Random, type_: pa.DataType, aggregates: tuple[Aggregate, ...], *,
     queries.add_one("q", (), 0)
 
     def operator() -> tuple[Given, GroupBy]:
-        child = Given([t.INT, type_], retracts=retracts)
-        return child, GroupBy(child, (KEY,) if keyed else (), aggregates)
+        child = Given(GivenNode(Pattern.STR if retracts else Pattern.WKS, (), (t.INT, type_)))
+        keys = (KEY,) if keyed else ()
+        return child, GroupBy(physical.GroupBy(Pattern.STR, (child.node,), keys, aggregates, None), [child])
 
     def step(now: int) -> Step:
         return Step("replay" if now == 0 else "arrivals", clock, now, queries.rows(), NO_FUNCTIONS)

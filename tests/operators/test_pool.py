@@ -106,8 +106,8 @@ class Twins:
         for db, fewest in ((self.apart, 10**9), (self.pooled, 1)):
             self.monkeypatch.setattr(pooling, "FEWEST_FAMILIES", fewest)
             found.append(db.push("s", rows))
-        small = [r for r in self.pooled.running.values() if r.pool_filter and len(r.family.queries) <= self.most]
-        assert not self.apart.pools and len(self.pooled.pools) == min(len(small), 1), self.seed
+        small = [r for r in self.pooled.engine.running.values() if r.pool_filter and len(r.family.queries) <= self.most]
+        assert not self.apart.engine.pools and len(self.pooled.engine.pools) == min(len(small), 1), self.seed
         return found[0], found[1]
 
     def advance(self) -> None:
