@@ -92,15 +92,13 @@ def main() -> bool:
         seen: list[dict[str, float]] = []
         jvm = own_jvm()
 
-        def note(batch: int, reports: Any, seconds: float) -> None:
-            feed.passed(batch)
+        def note(f: Any) -> None:
+            feed.passed(f.batch)
             heap, residents = memory(jvm)
-            rows = sum(p["rows"] for r in reports for p in r["packed"])
-            state = sum(sum(r["state_rows"].values()) for r in reports)
-            size = sum(r["state_bytes"] for r in reports) / 2**20
-            seen.append({"rows": rows, "state": state, "bytes": size, "jvm": heap, "residents": residents})
+            size = f.state_bytes / 2**20
+            seen.append({"rows": f.rows, "state": f.state_rows, "bytes": size, "jvm": heap, "residents": residents})
 
-        pipe.delivery.listeners.append(note)
+        pipe.listen(note)
         feed.start()
         run = pipe.start()
         while sum(s["rows"] for s in seen) < ROWS and run.isActive:

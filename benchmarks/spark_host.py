@@ -127,12 +127,22 @@ class OnSpark:
         self.pipe = Pipeline(spark, script, folder / "ck")
         for family, found in table.items():
             self.pipe.register(family, found)
-        self.pipe.delivery.listeners.append(lambda batch, found, seconds: self.reports.append(found))
+        self.pipe.listen(self._note)
+
+    def _note(self, figures: Any) -> None:
+        from eddyline.spark.reports import read_reports
+
+        found = read_reports(self.pipe.settings.own, figures.batch)
+        assert found is not None
+        self.reports.append(found.buckets)
 
     def take(self, batches: list[dict[str, pa.Table]]) -> list[float]:
         """Seconds of each micro-batch."""
         self.files.put(batches)
-        return _durations(self.pipe.start(available_now=True))
+        run = self.pipe.start(available_now=True)
+        seconds = _durations(run)
+        run.figures()  # Spark has told of all of them
+        return seconds
 
 
 class Empty:

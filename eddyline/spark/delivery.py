@@ -1,24 +1,30 @@
-"""Delivery: the driver's part of a micro-batch, after all buckets have reported.
+"""Delivery: what follows when all buckets have reported a micro-batch; the function of Spark's `foreachBatch`.
 
 What was staged is committed sink by sink, queries that went wrong are put into quarantine, and how the clocks stand is
 written down for the next micro-batch. All of it can be done again after an interruption: files come out the same, and
 what is sent elsewhere carries (batch, position), so that repeats can be told.
+
+Spark calls it in the driver's process or, over Spark Connect, in a process beside the server. There it is made anew
+from what is pickled: settings, the epoch of the run, where sources are declared, and users' functions. It reads the
+catalog from its log, and tells what it did by files of the checkpoint (`reports.py`, `counts.py`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.delivery.compaction import compact, end_compaction, limit_size
@@ -27,39 +33,39 @@ from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark import amendments
 from eddyline.spark.bad_files import report_bad_files
 from eddyline.spark.counts import write_counts
+from eddyline.spark.disk import writing
 from eddyline.spark.dropped_sinks import delivery_error, keep_undelivered
-from eddyline.spark.epochs import begin_epoch
+from eddyline.spark.epochs import begin_epoch, is_last
 from eddyline.spark.externals import owner_of
-from eddyline.spark.failures import is_interruption
+from eddyline.spark.failures import interrupted_briefly, is_interruption
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.outputs import DEAD_LETTER, Staged, commit_files, remove_files
 from eddyline.spark.overlaps import require_apart
 from eddyline.spark.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
 from eddyline.spark.plan_files import sync_plan
+from eddyline.spark.private import locked, open_private
 from eddyline.spark.references import resolved
+from eddyline.spark.reports import write_reports
 from eddyline.spark.seen import Seen, read_seen, seen_file
+from eddyline.spark.sending import Consumer, Sending, send
 from eddyline.spark.settings import Settings, write_whole
+from eddyline.spark.stages import as_batch
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.declared import declared
 from eddyline.sql.parser import parse
 
-Consumer = Callable[[DataFrame, int], None]
-Listener = Callable[[int, Sequence[dict[str, Any]], float], None]  # batch, the buckets' reports, seconds of delivery
 KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
-SHOWN = 20  # rows of a batch on the console
 TRIM_EVERY = 16  # micro-batches
 COMPACT_EVERY = 100  # micro-batches, for rows that were set apart
 log = logging.getLogger("eddyline")
 
 
 class Delivery:
-    def __init__(self, spark: SparkSession, settings: Settings, mirror: Mirror) -> None:
-        self.spark = spark
+    def __init__(self, settings: Settings, mirror: Mirror) -> None:
         self.settings = settings
         self.mirror = mirror
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
-        self.listeners: list[Listener] = []  # told of every micro-batch that was delivered
         self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
         self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
         self._claimed: set[str] = set()  # by their texts, the sinks whose folders this run has claimed
@@ -67,6 +73,24 @@ class Delivery:
         self._epoch: Epoch | None = None  # of the run
         self._syncing = ThreadPoolExecutor(1, "eddyline-sync")
         self._delivered: list[Sink] = []  # file sinks that the micro-batch has been delivered to
+        self._spark: SparkSession | None = None  # of the micro-batch, if Spark has called
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _elsewhere, (self.settings, self.epoch, self.relations, self.consumers)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Takes the reports of a micro-batch from Spark. A failure is noted at once: the process may end before Spark
+        tells that the run has."""
+        with interrupted_briefly():
+            try:
+                self._spark = frame.sparkSession
+                with as_batch(frame.sparkSession, batch):
+                    reports = [json.loads(r.report) for r in frame.collect()]
+                self.commit(batch, reports)
+            except Exception as e:
+                if not is_interruption(e):
+                    amendments.note_failure(self.settings, str(e))
+                raise
 
     def check(self) -> None:
         """Whether every sink can be served."""
@@ -93,18 +117,31 @@ class Delivery:
 
     @property
     def epoch(self) -> Epoch:
-        if self._epoch is None:
-            self._epoch = begin_epoch(Path(self.settings.checkpoint), self.settings.base)
+        assert self._epoch is not None, "a run has begun"
         return self._epoch
 
     def begin(self) -> None:
-        """Begins a run: it has a new epoch, the folders of all sinks are its own, and nothing is staged."""
-        self._epoch = None
+        """Begins a run: it has a new epoch, and no run before it delivers any more."""
+        with self._lock():
+            self._epoch = begin_epoch(Path(self.settings.checkpoint), self.settings.base)
+
+    def prepare(self) -> None:
+        """Makes the folders of all sinks the run's own, and removes what is staged."""
         self._claimed.clear()
         self.claim(self.mirror.catalog.sinks)
         for place in self._places(self.mirror.catalog.sinks):
             end_compaction(place)
         self.sweep()
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """One delivery at a time: over Spark Connect, that of a run which was stopped may still be at work."""
+        file = self.settings.own / "delivery.lock"
+        with writing(f"The checkpoint {self.settings.checkpoint!r}"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle = open_private(file, os.O_RDWR)
+        with locked(handle, file):
+            yield
 
     def claim(self, sinks: Iterable[Sink]) -> None:
         """Marks the folders of sinks as this run's, once in a run."""
@@ -134,6 +171,13 @@ class Delivery:
         begun = time.perf_counter()
         if len(reports) != self.settings.buckets:
             raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
+        with self._lock():
+            if not is_last(Path(self.settings.checkpoint), self.epoch):
+                raise StateError(f"Another run has begun on the checkpoint {self.settings.checkpoint!r}.")
+            self._commit(batch, reports)
+            write_reports(self.settings.own, batch, reports, time.perf_counter() - begun)
+
+    def _commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         self.mirror.catch_up()  # others may have declared the sinks of this batch
         planned = self._syncing.submit(self._sync_plan, batch)
         packed = [p for r in reports for p in r["packed"]]
@@ -157,8 +201,6 @@ class Delivery:
             self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)
         self._again = False
-        for listener in self.listeners:
-            listener(batch, reports, time.perf_counter() - begun)
 
     def _deliver_or_keep(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         """Delivers to a sink. If that fails the run stops, unless the sink was dropped: then its rows are kept."""
@@ -185,7 +227,8 @@ class Delivery:
             return
         for folder in sorted({s.folder for s in staged}):
             files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]
-            self._send(sink, format_, folder, files, batch)
+            consumer = self._consumer(sink) if format_ == "foreach_batch" else None
+            send(Sending(sink, folder, files, batch), self.epoch, self._spark, consumer)
         for s in staged:
             Path(s.file).unlink(missing_ok=True)
 
@@ -221,26 +264,6 @@ class Delivery:
         if batch % COMPACT_EVERY == 0 and self.settings.dead_letter_limit is not None:
             limit_size(self.settings.own / "dead_letter", self.settings.dead_letter_limit, batch)
 
-    def _send(self, sink: Sink, format_: str, folder: str, files: Sequence[str], batch: int) -> None:
-        match format_:
-            case "console":
-                show(sink, folder, pa.concat_tables([pq.read_table(f) for f in files]), batch)
-            case "kafka":
-                from eddyline.spark.kafka.output import KafkaOutput
-
-                options = resolved(sink.external.options, owner_of(sink))
-                with KafkaOutput(options, epoch=self.epoch.id) as output:
-                    for f in files:
-                        output.send(pq.read_table(f))
-            case "foreach_batch":
-                self._consumer(sink)(self.spark.read.parquet(*files), batch)
-            case _:
-                options = resolved(sink.external.options, owner_of(sink))
-                if folder and "path" in options:
-                    options["path"] = f"{options['path'].rstrip('/')}/{folder}"
-                writer = self.spark.read.parquet(*files).write.format(sink.external.format)
-                writer.options(**options).mode("append").save()
-
     def _consumer(self, sink: Sink) -> Consumer:
         found = self.consumers.get(sink.name.lower())
         if found is None:
@@ -266,8 +289,20 @@ class Delivery:
         self._needed = batch, min(r["snapshot_version"] for r in reports)
 
 
-def show(sink: Sink, folder: str, rows: pa.Table, batch: int) -> None:
-    print(f"-- {sink.name}{'/' if folder else ''}{folder}, batch {batch}: {rows.num_rows} changes")
-    print(rows.slice(0, SHOWN).to_pandas().to_string(index=False))
-    if rows.num_rows > SHOWN:
-        print(f"… and {rows.num_rows - SHOWN} more")
+def _elsewhere(
+    settings: Settings, epoch: Epoch, relations: list[Stream | Table | None], consumers: dict[str, Consumer]
+) -> Delivery:
+    """The delivery of a run, in another process than the driver's."""
+    Thread(target=_end_with_server, daemon=True).start()
+    found = Delivery(settings, Mirror(settings.log()))
+    found._epoch, found.relations, found.consumers = epoch, relations, consumers
+    return found
+
+
+def _end_with_server() -> None:
+    """Ends this process when its parent, Spark's server, has ended: calls to it would be retried for minutes, while the
+    next run waits for the lock of delivery."""
+    server = os.getppid()
+    while os.getppid() == server:
+        time.sleep(0.5)
+    os._exit(1)

@@ -50,6 +50,12 @@ def _last_byte(handle: int, size: int) -> bytes:
     return os.pread(handle, 1, size - 1)
 
 
+def is_last(checkpoint: Path, epoch: Epoch) -> bool:
+    """Whether no run has begun since the one with this epoch."""
+    lines = (checkpoint / "eddyline" / FILE).read_text(encoding="utf-8").splitlines()
+    return f'"{epoch.id}"' in lines[-1]
+
+
 def run_starts(checkpoint: Path) -> list[RunStart]:
     """Of all runs, in their order; none for a checkpoint of a version that drew no epochs."""
     file = checkpoint / "eddyline" / FILE

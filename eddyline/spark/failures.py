@@ -30,6 +30,7 @@ _INTERRUPTED = (
     "ClosedByInterruptException",
     "JOB_CANCELLED",
 )
+_UNREACHED = "StatusCode.UNAVAILABLE"  # as Spark Connect says it, after minutes of trying
 _JAVA = re.compile(r"\AAn error occurred while calling .*\n: (?:[\w.$]+: )?(.+)")
 _GONE = "Spark has ended: its JVM was killed, or has crashed."
 _AGAIN = "Start the pipeline again: it goes on from its checkpoint. `dmesg` tells whether memory ran out."
@@ -53,14 +54,16 @@ def reaching_spark() -> Iterator[None]:
     """Turns the errors of a connection to a Spark that has died into one of ours; Spark's own errors stay its own."""
     try:
         yield
-    except (Py4JError, ConnectionError) as e:
+    except (PySparkException, Py4JError, ConnectionError) as e:
         if not is_gone(e):
             raise
         raise told(e) from e
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether an error says that Spark's JVM cannot be reached."""
+    """Whether an error says that Spark's JVM, or its server, cannot be reached."""
+    if isinstance(error, PySparkException):
+        return _UNREACHED in str(error)
     if isinstance(error, Py4JError):
         return not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
     return isinstance(error, ConnectionError)

@@ -1,42 +1,44 @@
 """A pipeline: one Spark streaming query that runs all standing queries.
 
-`_plan` is the whole of it: sources and the control source → pack → process → reports; `_deliver` takes the reports of a
-micro-batch and commits what was staged.
+`_plan` is the whole of it: sources and the control source → pack → process → reports; `delivery.py` takes the reports
+of a micro-batch and commits what was staged.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import re
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal
 
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from eddyline.errors import CatalogError, DataError, StateError
 from eddyline.operators.user_functions import FunctionKind
 from eddyline.spark import amendments, control
 from eddyline.spark.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
-from eddyline.spark.delivery import Consumer, Delivery
+from eddyline.spark.delivery import Delivery
 from eddyline.spark.dropped_sinks import retract
 from eddyline.spark.externals import Rules
-from eddyline.spark.failures import ConnectionLost, interrupted_briefly, is_interruption, reaching_spark, told_of
+from eddyline.spark.failures import ConnectionLost, is_interruption, reaching_spark, told_of
 from eddyline.spark.keys import bucket_keys
-from eddyline.spark.listener import ProgressListener
+from eddyline.spark.listener import ProgressListener, Watch
 from eddyline.spark.listing import lists_files
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, Listener, Progress
 from eddyline.spark.relocating import relocate
 from eddyline.spark.run import Run
+from eddyline.spark.sending import Consumer
 from eddyline.spark.session import use_own_python
 from eddyline.spark.settings import Settings, fix_sources
 from eddyline.spark.sources import has_format, listed, register, source
@@ -129,9 +131,8 @@ class Pipeline:
         self.mirror = Mirror(self.settings.log(), rules)
         self.mirror.given |= self.sources.keys()
         self.mirror.run_script(text)
-        self.delivery = Delivery(self.spark, self.settings, self.mirror)
-        self.progress = Progress(self.mirror, _cores(spark))
-        self.delivery.listeners.append(self.progress.delivered)
+        self.delivery = Delivery(self.settings, self.mirror)
+        self.progress = Progress(self.settings.own, self.mirror, _cores(spark))
         self._unapproved: Literal["refuse", "approve"] = "approve" if allow_functions else "refuse"
         self._run: Run | None = None  # the last
         self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
@@ -161,14 +162,31 @@ class Pipeline:
     def foreach_batch(self, target: str, consumer: Consumer) -> None:
         """Calls `consumer(DataFrame, batch)` with the changes of every micro-batch that has some.
 
-        `target` is a sink declared USING foreach_batch, or a query or family for which such a sink is made.
+        `target` is a sink declared USING foreach_batch, or a query or family for which such a sink is made. Over Spark
+        Connect the function is pickled when a run starts, and called in a process beside the server.
         """
+        if is_remote():
+            self._require_sendable(target, consumer)
         sink = self.mirror.catalog.sinks.get(target)
         name = f"foreach_batch_{target}" if sink is None else sink.name
         self.delivery.consumers[name.lower()] = consumer  # before the sink: micro-batches may be running
         self.mirror.served.add(name.lower())
         if self.mirror.catalog.sinks.get(name) is None:
             self.mirror.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
+
+    def _require_sendable(self, target: str, consumer: Consumer) -> None:
+        if self._run is not None and self._run.isActive:
+            raise CatalogError(
+                f"The function for {target!r} comes too late: over Spark Connect it is sent when a run starts.",
+                hint="Stop the run, give it the function, and start it again.",
+            )
+        try:
+            cloudpickle.dumps(consumer)  # type: ignore[no-untyped-call]
+        except Exception as e:
+            raise DataError(
+                f"The function for {target!r} cannot be pickled, and so not be sent to Spark's server: {e}.",
+                hint="Let it open or make what it needs when it is called; `rows.sparkSession` is its session.",
+            ) from None
 
     # being watched
 
@@ -199,6 +217,8 @@ class Pipeline:
         except BaseException:
             self._alone.__exit__()
             raise
+        if is_remote():
+            Watch(self._run.query, self.progress, self._ended).start()
         return self._run
 
     def _started(self, available_now: bool, trigger: str | None) -> Run:
@@ -209,14 +229,17 @@ class Pipeline:
         if self._run is None:
             ConnectionLost.install()
             atexit.register(_stop, weakref.ref(self))
-            self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
+            if not is_remote():
+                self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
         plan = self._plan()
+        self.delivery.begin()
         self._amend()
         relocate(Path(self.settings.checkpoint))
-        self.delivery.begin()
-        writer = plan.writeStream.foreachBatch(self._deliver)
+        self.delivery.prepare()
+        self.progress.begin(self.delivery.epoch.first)
+        writer = plan.writeStream.foreachBatch(self.delivery)
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
         if available_now:
             writer = writer.trigger(availableNow=True)
@@ -287,7 +310,7 @@ class Pipeline:
         for i, (name, frame) in enumerate(frames):
             stage = pack(self.settings, keys, i, name, "files" if name in files else "rows")
             packed.append(frame.mapInArrow(stage, PACKED))
-        together = reduce(DataFrame.unionAll, packed)
+        together = reduce(lambda some, more: some.unionAll(more), packed)
         process = Process(self.settings, keys)
         return together.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")
 
@@ -296,26 +319,14 @@ class Pipeline:
         limits = [s.idle // 2000 for s in self.mirror.catalog.streams if s.idle is not None]
         return max(100, min(limits)) if limits else 0
 
-    def _deliver(self, frame: DataFrame, batch: int) -> None:
-        with interrupted_briefly(), self._noting_failures():
-            self.delivery.commit(batch, [json.loads(r.report) for r in frame.collect()])
-
-    @contextmanager
-    def _noting_failures(self) -> Iterator[None]:
-        """Notes a failure at once: the process may end before Spark tells that the run has."""
-        try:
-            yield
-        except Exception as e:
-            if not is_interruption(e):
-                amendments.note_failure(self.settings, str(e))
-            raise
-
 
 def _stop(pipe: weakref.ref[Pipeline]) -> None:
     """Stops what still runs when the program ends, before Spark is taken down under it."""
     found = pipe()
-    if found is not None and found._run is not None:
+    if found is not None and found._run is not None and not found._run.ended.is_set():
         with suppress(Exception):
+            if is_remote():
+                found.spark.client.set_retry_policies([])  # a server that has ended is not waited for
             found._run.stop()
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from eddyline.engine.clocks import StreamClock
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.spark.counts import sum_by_number
 from eddyline.spark.mirror import Mirror
+from eddyline.spark.reports import Reports, read_reports
 from eddyline.state.delta import MIN
 
 LISTED = 20  # unread files that are named at the end of a run
@@ -144,31 +145,36 @@ class Totals:
 
 
 class Progress:
-    """Gathers the figures of a pipeline; `delivered` and `heard` come from threads of their own."""
+    """Gathers the figures of a pipeline, from what its delivery has written and from what Spark says."""
 
-    def __init__(self, mirror: Mirror, cores: int) -> None:
+    def __init__(self, own: Path, mirror: Mirror, cores: int) -> None:
+        """`own` is the folder of Eddyline's files in the checkpoint."""
+        self.own = own
         self.mirror = mirror
         self.cores = cores
         self.latest: Figures | None = None
         self.totals = Totals()
         self.listeners: list[Listener] = []
-        self._open: dict[int, Figures] = {}  # delivered, but Spark has not spoken of them yet
-        self._lock = threading.RLock()  # a listener may ask for figures
+        self._next: int | None = None  # the first micro-batch whose figures are yet to come
+        self._lock = threading.RLock()  # Spark tells in a thread of its own; a listener may ask for figures
 
-    def delivered(self, batch: int, reports: Sequence[Mapping[str, Any]], seconds: float) -> None:
-        """A micro-batch has been delivered, which took so many seconds."""
-        found = figures(batch, reports, seconds, self.mirror, self.cores)
+    def begin(self, first: int) -> None:
+        """A run begins, and `first` is its first micro-batch."""
         with self._lock:
-            self._open[batch] = found
+            self._next = first if self._next is None else min(first, self._next)
 
     def heard(self, said: Mapping[str, Any]) -> None:
         """Spark has told of a micro-batch: its StreamingQueryProgress. It tells in order."""
+        batch = said["batchId"]
         with self._lock:
-            if said["batchId"] not in self._open:
+            if self._next is None or batch < self._next or read_reports(self.own, batch) is None:
                 return
-            ended = [self._open.pop(b) for b in sorted(self._open) if b <= said["batchId"]]
-            for found in ended:
-                self._close(completed(found, said) if found.batch == said["batchId"] else found)
+            self.mirror.catch_up()
+            for reports in (read_reports(self.own, b) for b in range(self._next, batch + 1)):
+                if reports is not None:
+                    found = figures(reports, self.mirror, self.cores)
+                    self._close(completed(found, said) if found.batch == batch else found)
+            self._next = batch + 1
 
     def _close(self, found: Figures) -> None:
         self.latest = found
@@ -180,8 +186,9 @@ class Progress:
                 logging.getLogger("eddyline").exception("A listener failed.")
 
 
-def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mirror: Mirror, cores: int) -> Figures:
-    """What the reports of all buckets tell of a micro-batch; `seconds` is what its delivery took."""
+def figures(told: Reports, mirror: Mirror, cores: int) -> Figures:
+    """What the reports of all buckets tell of a micro-batch."""
+    reports = told.buckets
     packed = [p for r in reports for p in r["packed"]]
     unread = [(name, found) for r in reports for name, found in r.get("bad_files", {}).items()]
     files = [{"relation": n, "rows": 0, "late": 0, "bad": len(found), "first_bad": found[0]} for n, found in unread]
@@ -189,12 +196,12 @@ def figures(batch: int, reports: Sequence[Mapping[str, Any]], seconds: float, mi
         pack=spread((p["seconds"] for p in packed), cores),
         process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
         state=spread((r["restore_seconds"] + r["state_seconds"] for r in reports), cores),
-        sink=seconds,
+        sink=told.seconds,
     )
     return Figures(
-        batch=batch,
+        batch=told.batch,
         unread=tuple(why for _, found in unread for why in found),
-        ended=time.time(),
+        ended=told.ended,
         version=min(r["version"] for r in reports),
         families=_families(mirror, reports, packed),
         streams=_streams(mirror, reports[0]["clocks"], [*packed, *files]),

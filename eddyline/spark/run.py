@@ -51,7 +51,7 @@ class Run:
     @property
     def isActive(self) -> bool:
         try:
-            return self.query.isActive
+            return not self.ended.is_set() and self.query.isActive
         except Exception as e:
             if is_gone(e):
                 return False

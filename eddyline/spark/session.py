@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from eddyline.errors import StateError
 from eddyline.spark.class_archive import reading_options
@@ -102,6 +103,8 @@ def _have_own_python(conf: Mapping[str, str]) -> bool:
 
 def use_own_python(spark: SparkSession) -> None:
     """Lets a local Spark that somebody else has started run its workers with this Python, unless one was chosen."""
+    if is_remote():
+        return  # its server has chosen
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None) is not None
     if not chosen and is_local(spark.conf.get("spark.master", None) or ""):
         spark.sparkContext.pythonExec = sys.executable

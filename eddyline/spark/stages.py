@@ -7,17 +7,20 @@ is in force in a micro-batch is read from Spark's own offset log and from amendm
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.utils import is_remote
 
 from eddyline.errors import StateError
 from eddyline.spark.amendments import in_force
@@ -28,6 +31,7 @@ from eddyline.spark.settings import Moment, Settings
 PACKED = "bucket int, source int, partition int, number int, body binary"
 REPORTS = "report string"
 REPORT = -1  # the number of a block that is for the driver, and no part of the bucket's input
+BATCH_TAG = "eddyline-batch-"
 PIECE = 64 * 2**20  # bytes of rows that are handed over at once
 
 _packed_schema = pa.schema(
@@ -163,10 +167,27 @@ def _task() -> TaskContext:
     return task
 
 
+@contextmanager
+def as_batch(spark: SparkSession, batch: int) -> Iterator[None]:
+    """Tells the tasks of the jobs inside which micro-batch they belong to, where Spark does not: over Spark Connect,
+    delivery starts the job, and not the streaming query."""
+    tag = f"{BATCH_TAG}{batch}"
+    if is_remote():
+        spark.addTag(tag)
+    try:
+        yield
+    finally:
+        if is_remote():
+            spark.removeTag(tag)
+
+
 def batch_of(task: TaskContext) -> int:
     found = task.getLocalProperty("streaming.sql.batchId")
-    assert found is not None, "Spark says which micro-batch a task belongs to"
-    return int(found)
+    if found is not None:
+        return int(found)
+    tag = re.search(rf"{BATCH_TAG}(\d+)", task.getLocalProperty("spark.job.tags") or "")
+    assert tag is not None, "Spark or delivery says which micro-batch a task belongs to"
+    return int(tag[1])
 
 
 def moment_of(settings: Settings, batch: int) -> Moment:

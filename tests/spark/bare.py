@@ -47,7 +47,7 @@ class Mortal(Delivery):
     """A delivery that may be broken off between its parts."""
 
     def __init__(self, settings: Settings, mirror: Mirror, live: Callable[[], None]) -> None:
-        super().__init__(None, settings, mirror)  # type: ignore[arg-type]
+        super().__init__(settings, mirror)
         self.live = live
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
@@ -81,6 +81,7 @@ class Bare:
         self.mirror.run_script(script)
         self.delivery = Mortal(self.settings, self.mirror, self._live)
         self.delivery.begin()
+        self.delivery.prepare()
 
     def take(self, rows: Rows, version: int, now: int) -> list[dict[str, Any]]:
         """One micro-batch; returns the reports of the buckets."""

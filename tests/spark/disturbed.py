@@ -6,6 +6,7 @@ known to be at work.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -75,8 +76,9 @@ class Disturbed:
         (self.folder / "finish").touch()
 
     def caches(self) -> list[str]:
-        """How buckets were found, over all micro-batches."""
-        return [line.split()[2] for line in (self.folder / "caches").read_text().splitlines()]
+        """How buckets were found, over the last micro-batches."""
+        files = (self.folder / "ck" / "eddyline" / "reports").glob("[0-9]*.json")
+        return [bucket["cache"] for f in files for bucket in json.loads(f.read_text())["buckets"]]
 
     def check(self, left: Literal["nothing", "staged files"] = "nothing") -> Delivered:
         """Files that lost tasks have staged are removed when the next run starts, and no sooner."""

@@ -6,6 +6,7 @@ What they are given waits until they process it; which of it was in which micro-
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -14,13 +15,14 @@ from typing import Any, Protocol
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.spark.delivery import Delivery
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.inputs import Batch, Event, Row, carry_out, script
 from tests.spark.live import Live
 from tests.spark.micro_batches import whole
 from tests.spark.processes import jvm, kill, residents
 
-BREAKS = ("listener", "consumer", "stop", "residents")
+BREAKS = ("delivered", "consumer", "stop", "residents")
 
 
 class Host(Protocol):
@@ -111,8 +113,8 @@ class OnSpark:
         if rnd.random() < 0.7:
             self.stop()
         self._breaks = how == "consumer"
-        if how == "listener":
-            self.live.pipe.delivery.listeners.append(self._heard)
+        if how == "delivered":
+            self.live.pipe.delivery.commit = self._delivered  # type: ignore[method-assign]
         try:
             run = None if self._running else self.live.start()
             if how in ("stop", "residents"):
@@ -128,10 +130,11 @@ class OnSpark:
         finally:
             self.stop()
             self._breaks = False
-            if how == "listener":
-                self.live.pipe.delivery.listeners.remove(self._heard)
+            if how == "delivered":
+                del self.live.pipe.delivery.commit
 
-    def _heard(self, *_: Any) -> None:
+    def _delivered(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
+        Delivery.commit(self.live.pipe.delivery, batch, reports)
         raise RuntimeError("broken off after delivery")
 
     def _seen(self, rows: DataFrame, _: int) -> None:

@@ -1,21 +1,22 @@
 """A driver program of its own: runs the pipeline below a folder, to be killed, disturbed and started again.
 
-    python -m tests.spark.job FOLDER [--master MASTER] [--until all|told] [--buckets N]
+    python -m tests.spark.job FOLDER [--master MASTER] [--over driver|connect] [--until all|told] [--buckets N]
 
 Below the folder it reads `pipeline.sql` and keeps its checkpoint in `ck`. It ends when everything has been processed:
 all that is there now, or, `--until told`, all that is there once the file `finish` is. The function `held(a, where)`
 gives back `a`, but not while the file `hold WHERE` is there; meanwhile the process that waits is named in the folder
-`holding`. How buckets were found in each micro-batch is appended to the file `caches`.
+`holding`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
@@ -30,15 +31,20 @@ def options(given: list[str]) -> Any:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--over", choices=["driver", "connect"], default="driver")
     parser.add_argument("--until", choices=["all", "told"], default="all")
     parser.add_argument("--buckets", type=int, default=2)
     return parser.parse_args(given)
 
 
-def session(master: str, folder: Path) -> SparkSession:
+def session(master: str, folder: Path, over: Literal["driver", "connect"] = "driver") -> SparkSession:
+    """`over` says how Spark is reached: its driver is in this process, or a server of Spark Connect has it."""
     local = folder / "spark"  # a process that is killed leaves its files behind
     local.mkdir(exist_ok=True)
-    builder = SparkSession.builder.master(master).appName("job")
+    if over == "connect":
+        os.environ["SPARK_TESTING"] = "1"  # the server takes a free port
+    builder = SparkSession.builder.remote(master) if over == "connect" else SparkSession.builder.master(master)
+    builder = builder.appName("job")
     for key, value in {
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"{QUICK} -Djava.io.tmpdir={local}",
@@ -71,21 +77,16 @@ def holding(folder: str) -> Callable[[int | None, str], int | None]:
     return held
 
 
-def note(file: Path, batch: int, reports: Sequence[Any]) -> None:
-    with file.open("a") as f:
-        f.writelines(f"{batch} {r['bucket']} {r['cache']}\n" for r in reports)
-
-
 def main(given: list[str]) -> None:
     chosen = options(given)
     folder: Path = chosen.folder
-    spark = session(chosen.master, folder)
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(chosen.master, folder, chosen.over)
+    if chosen.over == "driver":
+        spark.sparkContext.setLogLevel("ERROR")
     pipe = Pipeline(spark, folder / "pipeline.sql", folder / "ck", buckets=chosen.buckets, on_error="null")
 
     if pipe.mirror.catalog.functions.get("held") is None:
         pipe.function("held", holding(str(folder)), ["INT", "STRING"], "INT")
-    pipe.delivery.listeners.append(lambda batch, reports, _: note(folder / "caches", batch, reports))
     run = pipe.start(available_now=chosen.until == "all")
     while chosen.until == "told" and run.isActive and not (folder / "finish").exists():
         time.sleep(0.05)

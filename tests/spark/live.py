@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.spark import Pipeline
+from eddyline.spark.progress import Figures
 from eddyline.spark.run import Run
 from tests.oracle import queries
 from tests.spark.expected import Delivered
@@ -42,7 +43,7 @@ class Live:
         self.options = {"buckets": 2, "on_error": "null"} | options
         self.commits: dict[int, list[Event]] = {}
         self.consumers: dict[str, Callable[[DataFrame, int], None]] = {}
-        self.caches: Counter[str] = Counter()  # how buckets were found: "new", "hit" or "miss"
+        self.caches: Counter[str] = Counter()  # how buckets were found: "hit" or "miss"
         self._files = 0
         self._run: Run | None = None
         (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle))
@@ -53,7 +54,10 @@ class Live:
         self.pipe = Pipeline(self.spark, self.folder / "pipeline.sql", self.folder / "ck", **self.options)
         self.pipe.spark.conf.set("spark.sql.files.openCostInBytes", ONE_FILE)
         self.pipe.spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1000")
-        self.pipe.delivery.listeners.append(lambda _, reports, __: self.caches.update(r["cache"] for r in reports))
+        self.pipe.listen(self._note)
+
+    def _note(self, figures: Figures) -> None:
+        self.caches.update(hit=figures.cache_hits, miss=figures.cache_misses)
 
     # what happens
 

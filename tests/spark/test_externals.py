@@ -96,7 +96,7 @@ def test_a_checkpoint_that_has_such_an_option_does_not_start_without_it_being_al
     mirror = operator(tmp_path)
     mirror.catch_up()
     with pytest.raises(CatalogError, match="loads code into the pipeline"):
-        Delivery(None, settings, mirror).check()  # type: ignore[arg-type]
+        Delivery(settings, mirror).check()
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_reference_to_what_is_not_there_is_told_before_the_run(tmp_path: Path)
     mirror = operator(tmp_path)
     mirror.execute(f"CREATE SINK k USING kafka OPTIONS ({KAFKA}, 'kafka.sasl.password' '${{env:NO_SUCH}}')")
     with pytest.raises(CatalogError, match="'NO_SUCH', which is not set"):
-        Delivery(None, settings, mirror).check()  # type: ignore[arg-type]
+        Delivery(settings, mirror).check()
 
 
 def test_added_sql_cannot_reach_the_environment_of_the_operator(checkpoint: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_run_looks_at_the_folders_again(tmp_path: Path) -> None:
     mirror.execute(f"CREATE STREAM s (k INT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path '{tmp_path}/in')")
     mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')")
     settings = Settings(str(tmp_path / "ck"), 1, "min", str(tmp_path), "set apart", "null")
-    delivery = Delivery(None, settings, mirror)  # type: ignore[arg-type]
+    delivery = Delivery(settings, mirror)
     delivery.check()
     (tmp_path / "out").symlink_to(tmp_path / "in")
     with pytest.raises(CatalogError, match="where the stream 's' reads"):

@@ -73,19 +73,20 @@ class Outside:
         self.files += 1
 
 
-def test_a_driver_killed_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kills = 25 if NIGHTLY else 5
+@pytest.mark.parametrize(("over", "kills"), [("driver", 25 if NIGHTLY else 5), ("connect", 10 if NIGHTLY else 3)])
+def test_a_driver_killed_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, over: str, kills: int) -> None:
+    """Over Spark Connect, the program, the server and the process of delivery are killed together."""
     seed = f"kills {time.time_ns()}" if NIGHTLY else "kills"
     print("seed:", seed)
     outside = Outside(Random(seed), tmp_path)
     ck = tmp_path / "ck"
     for number, moment in enumerate(islice(moments(Random(f"{seed}, moments"), tmp_path), kills), 1):
-        with Job(tmp_path, "--until", "told") as job:
+        with Job(tmp_path, "--over", over, "--until", "told") as job:
             moment.wait(job, outside.act)
             job.kill()
         print(f"kill {number}: {moment}; {len(micro_batches(ck, {}))} micro-batches planned, {committed(ck)} committed")
     (tmp_path / "finish").touch()
-    with Job(tmp_path, "--until", "told") as job:
+    with Job(tmp_path, "--over", over, "--until", "told") as job:
         assert job.end() == 0, job.last_words()
     batches = micro_batches(ck, outside.commits)
     assert len(batches) == committed(ck)

@@ -20,6 +20,7 @@ from eddyline.spark.commits import CommitLog
 from eddyline.spark.metrics import LABELS, Metrics, serve
 from eddyline.spark.mirror import Mirror
 from eddyline.spark.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
+from eddyline.spark.reports import write_reports
 from eddyline.spark.session import NOISE, without
 from tests.spark.pipelines import Small
 
@@ -46,13 +47,15 @@ def progress(tmp_path: Path) -> Progress:
     mirror = Mirror(CommitLog(tmp_path))
     mirror.run_script(SCRIPT)
     mirror.register("alert", [{"query": "a", "lo": 0.0, "hi": 50.0}, {"query": "b", "lo": 40.0, "hi": 90.0}])
-    return Progress(mirror, cores=2)
+    found = Progress(tmp_path / "own", mirror, cores=2)
+    found.begin(0)
+    return found
 
 
 def replay(progress: Progress, *batches: int) -> None:
     for b in batches:
         found = RECORDED[b]
-        progress.delivered(found["batch"], found["reports"], found["seconds"])
+        write_reports(progress.own, found["batch"], found["reports"], found["seconds"])
         progress.heard(found["said"])
 
 
@@ -98,14 +101,14 @@ def test_listeners_hear_of_each_batch_once_and_their_errors_stop_nothing(progres
 
     progress.listeners += [fails, lambda f: heard.append(f.batch + 100)]
     first, second = RECORDED
-    progress.delivered(first["batch"], first["reports"], first["seconds"])
+    write_reports(progress.own, first["batch"], first["reports"], first["seconds"])
     assert heard == [] and progress.latest is None
     progress.heard(second["said"])  # of a batch that has not been delivered
     progress.heard(first["said"])
     progress.heard(first["said"])
     assert heard == [0, 100]
-    progress.delivered(second["batch"], second["reports"], second["seconds"])
-    progress.delivered(2, second["reports"], 0.0)
+    write_reports(progress.own, second["batch"], second["reports"], second["seconds"])
+    write_reports(progress.own, 2, second["reports"], 0.0)
     assert heard == [0, 100]
     progress.heard(second["said"] | {"batchId": 2})  # of the one before Spark has never told
     assert heard == [0, 100, 1, 101, 2, 102]
@@ -316,7 +319,7 @@ def test_functions_that_fail_are_summed_over_buckets_and_shown(progress: Progres
         r["functions"] = [told | {"rows": rows}]
     heard: list[Figures] = []
     progress.listeners.append(heard.append)
-    progress.delivered(found["batch"], found["reports"], found["seconds"])
+    write_reports(progress.own, found["batch"], found["reports"], found["seconds"])
     progress.heard(found["said"])
     (figures,) = heard
     assert [w.rows for w in figures.warnings] == [3]
