@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkValueError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
@@ -111,6 +111,8 @@ class Pipeline:
         text = script_text(script)
         use_own_python(spark)
         self.spark = spark.newSession()
+        self.remote = is_remote()  # Spark is reached over Spark Connect
+        atexit.register(_stop, weakref.ref(self))
         self.sources = {name.lower(): frame for name, frame in (sources or {}).items()}
         folder = folder_of(checkpoint)
         begun = _begun(spark, folder, buckets, clock)
@@ -165,7 +167,7 @@ class Pipeline:
         `target` is a sink declared USING foreach_batch, or a query or family for which such a sink is made. Over Spark
         Connect the function is pickled when a run starts, and called in a process beside the server.
         """
-        if is_remote():
+        if self.remote:
             self._require_sendable(target, consumer)
         sink = self.mirror.catalog.sinks.get(target)
         name = f"foreach_batch_{target}" if sink is None else sink.name
@@ -217,7 +219,7 @@ class Pipeline:
         except BaseException:
             self._alone.__exit__()
             raise
-        if is_remote():
+        if self.remote:
             Watch(self._run.query, self.progress, self._ended).start()
         return self._run
 
@@ -228,8 +230,7 @@ class Pipeline:
             log.warning(_NO_SINK)
         if self._run is None:
             ConnectionLost.install()
-            atexit.register(_stop, weakref.ref(self))
-            if not is_remote():
+            if not self.remote:
                 self.spark.streams.addListener(ProgressListener(self.progress, self._ended))
         for key, value in (CONF | self._own_conf()).items():
             self.spark.conf.set(key, value)
@@ -243,12 +244,15 @@ class Pipeline:
         writer = writer.option("checkpointLocation", self.settings.checkpoint).queryName("eddyline")
         if available_now:
             writer = writer.trigger(availableNow=True)
-        elif trigger is not None:
-            try:
+        try:
+            if trigger is not None:
                 writer = writer.trigger(processingTime=trigger)
-            except PySparkException:
-                raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
-        return Run(writer.start(), self.progress)
+            query = writer.start()
+        except (IllegalArgumentException, PySparkValueError):
+            if trigger is None:
+                raise
+            raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
+        return Run(query, self.progress)
 
     def _amend(self) -> None:
         """Lets what was dropped since take effect in a micro-batch that has failed."""
@@ -321,13 +325,20 @@ class Pipeline:
 
 
 def _stop(pipe: weakref.ref[Pipeline]) -> None:
-    """Stops what still runs when the program ends, before Spark is taken down under it."""
+    """Stops what still runs when the program ends, before Spark is taken down under it.
+
+    Over Spark Connect, a server that has ended is not waited for: Spark's client would call it again for minutes.
+    """
     found = pipe()
-    if found is not None and found._run is not None and not found._run.ended.is_set():
-        with suppress(Exception):
-            if is_remote():
-                found.spark.client.set_retry_policies([])  # a server that has ended is not waited for
+    if found is None:
+        return
+    with suppress(Exception):
+        if found.remote:
+            found.spark.client.set_retry_policies([])
+        if found._run is not None:
             found._run.stop()
+    if found.remote:
+        found.spark.client.close()
 
 
 def _check(buckets: int | None, **chosen: str | None) -> None:

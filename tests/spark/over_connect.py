@@ -107,7 +107,7 @@ def watched(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
 
 def failing(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """A function for rows that fails, and then does not; and rows that stop a run."""
+    """A function for rows that fails, and then does not; rows that stop a run, and a trigger that is none."""
     it = small(spark, folder, on_bad_rows="stop")
 
     def fail(rows: DataFrame, batch: int) -> None:
@@ -118,7 +118,13 @@ def failing(spark: SparkSession, folder: Path) -> dict[str, Any]:
     it.pipe.foreach_batch("q", lambda rows, batch: None)
     again = told(it.run)
     it.put("s", [{"a": "x", "ts": 9}])
-    return {"failed": failed, "again": again, "rows": len(it.rows("family_1")), "bad": told(it.run)}
+    return {
+        "failed": failed,
+        "again": again,
+        "rows": len(it.rows("family_1")),
+        "bad": told(it.run),
+        "trigger": told(lambda: it.pipe.start(trigger="soon")),
+    }
 
 
 def quarantined(spark: SparkSession, folder: Path) -> dict[str, Any]:

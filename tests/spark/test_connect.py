@@ -68,6 +68,7 @@ def test_failures_are_told_in_the_same_words(observed: dict[str, Any]) -> None:
     assert "ValueError: my own trouble" in seen["failed"] and "Traceback" not in seen["failed"]
     assert seen["again"] == "" and seen["rows"] == 2
     assert seen["bad"].startswith("DataError: ") and "00001.parquet" in seen["bad"]
+    assert seen["trigger"].startswith("DataError: The trigger 'soon' is no interval.")
 
 
 def test_queries_that_go_wrong_are_in_quarantine(observed: dict[str, Any]) -> None:
