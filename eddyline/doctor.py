@@ -84,12 +84,13 @@ def java_major(version: str) -> int:
 
 
 def packages(distribution: str) -> list[Finding]:
-    """One finding for each package that the installed distribution requires, Spark first."""
+    """One finding for each package that the installed distribution requires, Spark first; extras are left out."""
     try:
         requirements = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
         return [Finding(distribution, "not installed", "missing", "Install it from its checkout: pip install -e .")]
-    return sorted((package(requirement) for requirement in requirements), key=lambda f: (f.name != "Spark", f.name))
+    required = [package(requirement) for requirement in requirements if "extra ==" not in requirement]
+    return sorted(required, key=lambda f: (f.name != "Spark", f.name))
 
 
 def package(requirement: str) -> Finding:

@@ -131,3 +131,9 @@ def test_the_report_covers_every_requirement_and_the_locked_packages_fit(tmp_pat
 def test_a_finding_has_a_remedy_exactly_when_it_is_not_ok(tmp_path: Path) -> None:
     for finding in doctor.report({"PATH": str(tmp_path)}):
         assert (finding.remedy == "") == (finding.status == "ok"), finding
+
+
+def test_what_only_an_extra_requires_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    required = ["numpy>=2.1,<3", "pyspark[connect]<4.4,>=4.3; extra == 'connect'"]
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: required)
+    assert [f.name for f in doctor.packages("eddyline")] == ["numpy"]
