@@ -14,7 +14,7 @@ def memory(jvm: int) -> tuple[float, float]:
             said = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"eddyline.spark.resident" in said and str(jvm).encode() in said:
+        if b"eddyline.spark.worker.resident" in said and str(jvm).encode() in said:
             residents += _rss(int(process.name))
     return _rss(jvm), residents
 

@@ -130,7 +130,7 @@ class OnSpark:
         self.pipe.listen(self._note)
 
     def _note(self, figures: Any) -> None:
-        from eddyline.spark.reports import read_reports
+        from eddyline.spark.output.reports import read_reports
 
         found = read_reports(self.pipe.settings.own, figures.batch)
         assert found is not None
@@ -149,7 +149,7 @@ class Empty:
     """Identity `mapInArrow`, and a `transformWithState` that counts: one row to each of two keys, from each source."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
-        from eddyline.spark.pipeline import CONF
+        from eddyline.spark.run.pipeline import CONF
 
         self.files = Files(folder)
         self.session = spark.newSession()
@@ -172,7 +172,7 @@ class Empty:
 
 
 def _one_each() -> Any:
-    from eddyline.spark.keys import bucket_keys
+    from eddyline.spark.worker.keys import bucket_keys
 
     keys = bucket_keys(2)
 

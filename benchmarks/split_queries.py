@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._report import Figure, report
-from eddyline.spark.bucket import Bucket
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.packing import Packer
-from eddyline.spark.settings import Moment, Settings
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.run.settings import Moment, Settings
+from eddyline.spark.worker.bucket import Bucket
+from eddyline.spark.worker.packing import Packer
 
 QUERIES, BUCKETS, VALUES, WIDTH = 10_000, 4, 1000.0, 250.0
 STEPS, WARM = 8, 3

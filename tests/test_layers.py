@@ -106,7 +106,7 @@ def test_nothing_reaches_into_sparks_jvm_so_that_spark_connect_could_serve_it() 
         ("types.py", "from eddyline.errors import Error", True),
         ("cli.py", "from eddyline.spark import Pipeline", True),
         ("__init__.py", "from eddyline.local import connect", True),
-        ("spark/pipeline.py", "import pyspark.sql", True),
+        ("spark/run/pipeline.py", "import pyspark.sql", True),
         ("sql/parser.py", "from eddyline.plan import nodes", False),
         ("sql/parser.py", "from eddyline import plan", False),
         ("sql/parser.py", "from ..plan import nodes", False),

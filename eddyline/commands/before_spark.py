@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eddyline.errors import CatalogError
-from eddyline.spark.checkpoint import check_catalog, fixed, mirror_of, script_text
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.externals import Rules
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.overlaps import require_apart
-from eddyline.spark.places import FILES, local_path, require_usable_path, scheme_of
-from eddyline.spark.settings import has_begun, pipeline_file
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.externals import Rules
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.overlaps import require_apart
+from eddyline.spark.output.places import FILES, local_path, require_usable_path, scheme_of
+from eddyline.spark.run.checkpoint import check_catalog, fixed, mirror_of, script_text
+from eddyline.spark.run.settings import has_begun, pipeline_file
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.parser import parse
 

@@ -21,9 +21,9 @@ from eddyline.errors import CatalogError, DataError, Error, ParseError, did_you_
 from eddyline.shell.commands import read
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import moved, plural
-from eddyline.spark.asking import dead_letters
-from eddyline.spark.checkpoint import folder_of, mirror_of
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog.asking import dead_letters
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.run.checkpoint import folder_of, mirror_of
 from eddyline.sql.bound import Field
 from eddyline.sql.cursor import statements
 
@@ -102,7 +102,7 @@ def show_quarantined(printer: Printer, checkpoint: Path) -> None:
 def explain(printer: Printer, checkpoint: Path, name: str) -> None:
     """All that is known of a query or a family; nothing is changed, and no function of the checkpoint is loaded."""
     from eddyline.commands.explain import lines
-    from eddyline.spark.explaining import explained
+    from eddyline.spark.catalog.explaining import explained
 
     for line in lines(explained(folder_of(checkpoint), name)):
         printer.line(line)

@@ -14,13 +14,14 @@ import typer
 from eddyline.errors import StateError
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import plural
-from eddyline.spark import backups, exporting
-from eddyline.spark.checkpoint import Alone, folder_of
-from eddyline.spark.epochs import committed
-from eddyline.spark.inspecting import facts
-from eddyline.spark.rewinding import SinkRewind, plan_rewind
-from eddyline.spark.rewinding import rewind as rewind_sinks
-from eddyline.spark.verifying import problems
+from eddyline.spark.catalog import exporting
+from eddyline.spark.output.epochs import committed
+from eddyline.spark.run import backups
+from eddyline.spark.run.checkpoint import Alone, folder_of
+from eddyline.spark.run.inspecting import facts
+from eddyline.spark.run.rewinding import SinkRewind, plan_rewind
+from eddyline.spark.run.rewinding import rewind as rewind_sinks
+from eddyline.spark.run.verifying import problems
 
 
 def info(printer: Printer, checkpoint: Path, form: Literal["table", "json"]) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from eddyline.spark.progress import Figures, Split, Totals
+from eddyline.spark.run.progress import Figures, Split, Totals
 
 EVERY = 5.0  # seconds between lines, at least
 QUIET = 3.0  # seconds without a micro-batch after which the screen says so

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from eddyline.shell.session import plural
-from eddyline.spark.explaining import Explained, Source
+from eddyline.spark.catalog.explaining import Explained, Source
 from eddyline.state.delta import MIN, times
 
 

@@ -23,7 +23,7 @@ def _printing(limit: int = 0) -> Iterator[Printer]:
     """Where results go; an error is shown and ends the command with code 1."""
     from eddyline.errors import Error
     from eddyline.shell.printing import Printer
-    from eddyline.spark.disk import unforeseen
+    from eddyline.spark.run.disk import unforeseen
 
     printer = Printer.plain(limit)
     try:

@@ -23,12 +23,12 @@ from eddyline.commands.before_spark import check
 from eddyline.commands.display import Display, Lines, Live, summary, unread_files
 from eddyline.errors import Error
 from eddyline.shell.printing import WIDE, Printer
-from eddyline.spark.checkpoint import Alone, folder_of
-from eddyline.spark.disk import require_space, unforeseen
+from eddyline.spark.run.checkpoint import Alone, folder_of
+from eddyline.spark.run.disk import require_space, unforeseen
 
 if TYPE_CHECKING:
-    from eddyline.spark.pipeline import Pipeline
-    from eddyline.spark.run import Run
+    from eddyline.spark.run.pipeline import Pipeline
+    from eddyline.spark.run.run import Run
 
 Prepare = Callable[["Pipeline", Display, "Asked"], None]
 
@@ -81,10 +81,10 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
 
 def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | None) -> None:
     display.say("starting Spark …")
-    from eddyline.spark.failures import in_our_words
-    from eddyline.spark.pipeline import Pipeline
-    from eddyline.spark.session import is_local, session, stop
-    from eddyline.spark.starting import start_workers
+    from eddyline.spark.run.failures import in_our_words
+    from eddyline.spark.run.pipeline import Pipeline
+    from eddyline.spark.run.session import is_local, session, stop
+    from eddyline.spark.run.starting import start_workers
 
     asked.listen()
     with in_our_words():

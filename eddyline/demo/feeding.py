@@ -16,7 +16,7 @@ from eddyline.demo.market import Market
 from eddyline.demo.record import Come, Record, Written
 
 if TYPE_CHECKING:
-    from eddyline.spark.pipeline import Pipeline
+    from eddyline.spark.run.pipeline import Pipeline
 
 FILE_EVERY = 1.0  # seconds
 CHURN_EVERY = 1.0  # seconds

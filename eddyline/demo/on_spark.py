@@ -24,10 +24,10 @@ from eddyline.demo.market import COLUMNS, Market, stream
 from eddyline.demo.record import Record
 from eddyline.demo.summary import summary
 from eddyline.errors import DataError
-from eddyline.spark.progress import Figures
+from eddyline.spark.run.progress import Figures
 
 if TYPE_CHECKING:
-    from eddyline.spark.pipeline import Pipeline
+    from eddyline.spark.run.pipeline import Pipeline
 
 TRIGGER = "1 second"
 # A JVM that lives for a minute or two has less to do without its second compiler: half of it all, measured to the first

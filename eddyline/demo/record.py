@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.demo.market import COLUMNS
-from eddyline.spark.progress import Figures
+from eddyline.spark.run.progress import Figures
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eddyline.spark.pipeline import Pipeline
+    from eddyline.spark.run.pipeline import Pipeline
 
 __all__ = ["Pipeline"]
 
@@ -24,7 +24,7 @@ __all__ = ["Pipeline"]
 def __getattr__(name: str) -> Any:
     """`Pipeline` on first use: resident processes import this package and need no Spark."""
     if name == "Pipeline":
-        from eddyline.spark.pipeline import Pipeline
+        from eddyline.spark.run.pipeline import Pipeline
 
         return Pipeline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

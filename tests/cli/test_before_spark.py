@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from eddyline.cli import app
 from eddyline.commands import before_spark, running
-from eddyline.spark.checkpoint import Fixed, begin, mirror_of
-from eddyline.spark.sources import FILES
+from eddyline.spark.input.sources import FILES
+from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
 
 STREAM = "CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts USING {} OPTIONS (path '{}');"
 SINK = "CREATE SINK out USING {} OPTIONS (path '{}');"

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from eddyline.cli import app
-from eddyline.spark.checkpoint import Alone, Fixed, begin, mirror_of
-from eddyline.spark.epochs import begin_epoch
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.relocating import relocate
-from eddyline.spark.verifying import problems
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.epochs import begin_epoch
+from eddyline.spark.run.checkpoint import Alone, Fixed, begin, mirror_of
+from eddyline.spark.run.relocating import relocate
+from eddyline.spark.run.verifying import problems
 
 SCRIPT = """
 CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 5 SECONDS USING parquet OPTIONS (path 'in');

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark import commits, logged
-from eddyline.spark.checkpoint import Fixed, begin, mirror_of
-from eddyline.spark.disk import unwritable
-from eddyline.spark.settings import write_whole
+from eddyline.spark.catalog import commits, logged
+from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.disk import unwritable
+from eddyline.spark.run.settings import write_whole
 from tests.cli.conftest import COMMAND, ROOT
 
 SCRIPT = """

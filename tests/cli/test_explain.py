@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from typer.testing import CliRunner
 
 from eddyline.cli import app
-from eddyline.spark import explaining
-from eddyline.spark.checkpoint import Alone, Fixed, begin, is_running
+from eddyline.spark.catalog import explaining
+from eddyline.spark.run.checkpoint import Alone, Fixed, begin, is_running
 from tests.spark.bare import Bare
 from tests.spark.pipelines import _timed
 
@@ -203,7 +203,7 @@ def test_it_writes_nothing_and_needs_neither_spark_nor_functions(host: Host) -> 
 
 def test_a_run_is_seen_from_another_process_and_its_lock_stays(tmp_path: Path) -> None:
     folder = tmp_path / "ck"
-    code = "import sys; from pathlib import Path; from eddyline.spark.checkpoint import is_running\n"
+    code = "import sys; from pathlib import Path; from eddyline.spark.run.checkpoint import is_running\n"
     code += "print(is_running(Path(sys.argv[1])))"
 
     def seen() -> str:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eddyline.cli import app
-from eddyline.spark.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
 
 SCRIPT = """
 CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS USING parquet OPTIONS (path 'in');

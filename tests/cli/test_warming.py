@@ -75,7 +75,8 @@ def test_importing_writes_nothing_removes_nothing_and_sets_nothing(tmp_path: Pat
     old = tmp_path / "eddyline" / "kernels" / "old"
     old.mkdir(parents=True)
     os.utime(old, (0, 0))
-    code = "import numba; before = numba.config.CACHE_DIR; import eddyline.spark.resident, eddyline.local.connection"
+    code = "import numba; before = numba.config.CACHE_DIR; import eddyline.local.connection"
+    code += "; import eddyline.spark.worker.resident"
     assert lines(f"{code}; print(numba.config.CACHE_DIR == before)", XDG_CACHE_HOME=str(tmp_path)) == ["True"]
     assert [f for f in tmp_path.rglob("*") if f.is_file()] == [] and list(old.parent.iterdir()) == [old]
 

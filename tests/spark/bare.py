@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from eddyline.spark.delivery import Delivery
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.outputs import Staged
-from eddyline.spark.resident import Resident
-from eddyline.spark.settings import Moment, Settings
-from eddyline.spark.stages import REPORT
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.delivery import Delivery
+from eddyline.spark.output.outputs import Staged
+from eddyline.spark.run.settings import Moment, Settings
+from eddyline.spark.run.stages import REPORT
+from eddyline.spark.worker.resident import Resident
 from eddyline.sql.catalog import Sink
 
 Rows = Mapping[str, Sequence[pa.Table]]  # by stream or table: its source partitions

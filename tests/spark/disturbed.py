@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
 from tests.spark.expected import Delivered, check, check_rows, expected
 from tests.spark.inputs import Event, World, carry_out, script
 from tests.spark.micro_batches import committed, micro_batches

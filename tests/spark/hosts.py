@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from eddyline.spark.delivery import Delivery
+from eddyline.spark.output.delivery import Delivery
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.inputs import Batch, Event, Row, carry_out, script
 from tests.spark.live import Live

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.spark.keeping import Head, Keeper, decode_head
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.outputs import Staged, Stager, commit_files
-from eddyline.spark.packing import Packer
-from eddyline.spark.settings import Moment, Settings
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.outputs import Staged, Stager, commit_files
+from eddyline.spark.run.settings import Moment, Settings
+from eddyline.spark.worker.keeping import Head, Keeper, decode_head
+from eddyline.spark.worker.packing import Packer
 from tests.spark.suite_host import none_of, plain, read
 from tests.sql.suite import FUNCTIONS, Case, Outcome, World
 

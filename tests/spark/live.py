@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.spark import Pipeline
-from eddyline.spark.progress import Figures
-from eddyline.spark.run import Run
+from eddyline.spark.run.progress import Figures
+from eddyline.spark.run.run import Run
 from tests.oracle import queries
 from tests.spark.expected import Delivered
 from tests.spark.inputs import Batch, Event, carry_out, script

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
 
-from eddyline.spark.amendments import in_force
-from eddyline.spark.offsets import offset_in
+from eddyline.spark.catalog.amendments import in_force
+from eddyline.spark.input.offsets import offset_in
 from tests.oracle import queries
 from tests.spark.expected import tuples
 from tests.spark.inputs import Batch, Event

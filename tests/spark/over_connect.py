@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from eddyline.errors import Error
-from eddyline.spark.failures import in_our_words
+from eddyline.spark.run.failures import in_our_words
 from tests.spark.job import session
 from tests.spark.pipelines import Small
 from tests.spark.suite_host import OnSpark

@@ -111,7 +111,8 @@ def jvm(driver: int | None = None) -> int:
 
 
 def residents(executor: int) -> list[int]:
-    return [p for p in processes() if command(p).endswith(f" {executor}") and "eddyline.spark.resident" in command(p)]
+    own = [p for p in processes() if command(p).endswith(f" {executor}")]
+    return [p for p in own if "eddyline.spark.worker.resident" in command(p)]
 
 
 def executor_of(resident: int) -> int:

@@ -20,12 +20,12 @@ from eddyline.engine.actions import AddQueries, Define, DropQueries, NewFamily, 
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
-from eddyline.spark import amendments
-from eddyline.spark.checkpoint import mirror_of
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.netting import net
-from eddyline.spark.outputs import PER_ATTEMPT, PER_WRITER
-from eddyline.spark.settings import Settings, write_whole
+from eddyline.spark.catalog import amendments
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.netting import net
+from eddyline.spark.output.outputs import PER_ATTEMPT, PER_WRITER
+from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.settings import Settings, write_whole
 from tests.spark.bare import Bare
 from tests.spark.inline import Inline
 from tests.spark.inputs import World

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CatalogError
-from eddyline.spark import counts
-from eddyline.spark.counts import read_counts
+from eddyline.spark.output import counts
+from eddyline.spark.output.counts import read_counts
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.pipelines import START, _timed
 

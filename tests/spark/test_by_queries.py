@@ -13,11 +13,11 @@ import pytest
 from eddyline.engine.actions import FixCells, SplitQueries
 from eddyline.engine.engine import Engine
 from eddyline.errors import BindError
-from eddyline.spark import logged
-from eddyline.spark.bucket import Bucket
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.seen import Seen, read_seen, seen_file
-from eddyline.spark.settings import Settings
+from eddyline.spark.catalog import logged
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.input.seen import Seen, read_seen, seen_file
+from eddyline.spark.run.settings import Settings
+from eddyline.spark.worker.bucket import Bucket
 from eddyline.state.query_table import QueryRows
 from tests.spark.bare import Bare
 from tests.spark.expected import delivered

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark import calling
+from eddyline.spark.worker import calling
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def short() -> Iterator[Path]:
 
 
 def test_a_resident_starts_and_answers_where_the_folder_for_temporary_files_has_a_long_path(long: Path) -> None:
-    code = "from eddyline.spark.calling import call; call(0).close(); call(0).close()"
+    code = "from eddyline.spark.worker.calling import call; call(0).close(); call(0).close()"
     environ = {**os.environ, "TMPDIR": str(long)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")

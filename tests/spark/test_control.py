@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from eddyline.spark.offsets import offset_in
+from eddyline.spark.input.offsets import offset_in
 
 CONTROL = {"eddyline": 1, "commit": 3, "now": 1000}
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from eddyline.spark.keeping import local_folder
+from eddyline.spark.worker.keeping import local_folder
 from tests.spark.inputs import World
 from tests.spark.live import Live
 from tests.spark.processes import jvm, kill, residents

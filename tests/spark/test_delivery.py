@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark.reports import KEPT, read_reports, write_reports
+from eddyline.spark.output.reports import KEPT, read_reports, write_reports
 from tests.spark.setbacks import ADD, COUNT, SINK, STREAM, bare, take
 from tests.spark.suite_host import read
 

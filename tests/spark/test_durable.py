@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.spark import delivery
-from eddyline.spark.plan_files import sync_plan
+from eddyline.spark.output import delivery
+from eddyline.spark.run.plan_files import sync_plan
 from tests.spark.setbacks import ADD, SINK, bare, take
 
 pytestmark = pytest.mark.usefixtures("apart")

@@ -12,10 +12,10 @@ import pytest
 from eddyline.delivery.marks import read_mark
 from eddyline.delivery.reading import Cursor, read_sink
 from eddyline.errors import CatalogError, StateError
-from eddyline.spark import delivery
-from eddyline.spark.asking import dead_letters
-from eddyline.spark.epochs import run_starts
-from eddyline.spark.rewinding import plan_rewind, rewind
+from eddyline.spark.catalog.asking import dead_letters
+from eddyline.spark.output import delivery
+from eddyline.spark.output.epochs import run_starts
+from eddyline.spark.run.rewinding import plan_rewind, rewind
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.expected import Delivered, delivered
 from tests.spark.setbacks import COUNT, SINK, STREAM, batches, take

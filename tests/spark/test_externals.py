@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CatalogError, ParseError, redacted
-from eddyline.spark.checkpoint import Fixed, begin, mirror_of
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.delivery import Delivery
-from eddyline.spark.externals import Rules, note_format
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.references import resolved
-from eddyline.spark.settings import Settings
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.externals import Rules, note_format
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.references import resolved
+from eddyline.spark.output.delivery import Delivery
+from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.settings import Settings
 from tests.spark.inline import Inline
 
 KAFKA = "'kafka.bootstrap.servers' 'localhost:9092', topic 't'"

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import Pipeline
-from eddyline.spark.failures import interrupted_briefly, told_of
-from eddyline.spark.resident import Resident
+from eddyline.spark.run.failures import interrupted_briefly, told_of
+from eddyline.spark.worker.resident import Resident
 from tests.spark.pipelines import Small
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
 from tests.spark.disturbed import FAMILIES, ONE_AT_A_TIME, Disturbed
 from tests.spark.expected import check, expected
 from tests.spark.inputs import Event, World, carry_out, script

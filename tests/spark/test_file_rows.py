@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline import types as t
-from eddyline.spark.exact import exactly, readable
-from eddyline.spark.file_rows import FileReader
+from eddyline.spark.input.exact import exactly, readable
+from eddyline.spark.input.file_rows import FileReader
 from eddyline.sql.bound import Field
 
 NS = pa.timestamp("ns")

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark import blocks, commits, keeping, mirror
-from eddyline.spark.keeping import decode_head
+from eddyline.spark.catalog import commits, mirror
+from eddyline.spark.worker import blocks, keeping
+from eddyline.spark.worker.keeping import decode_head
 from tests.spark.inline import Inline
 from tests.spark.suite_host import read
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.engine.running_family import RunningFamily, arrived
-from eddyline.spark.guard import WorkerGuard
+from eddyline.spark.worker.guard import WorkerGuard
 from eddyline.state.delta import Delta
 from tests.local.common import world
 

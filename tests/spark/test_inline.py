@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from eddyline.engine.family import Family
-from eddyline.spark import keeping, logged
+from eddyline.spark.catalog import logged
+from eddyline.spark.worker import keeping
 from tests.spark.inline import InlineHost
 from tests.sql.suite import check, check_late, load, worlds
 

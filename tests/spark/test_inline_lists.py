@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from eddyline.spark import keeping, logged
+from eddyline.spark.catalog import logged
+from eddyline.spark.worker import keeping
 from tests.spark.inline import Inline
 from tests.spark.suite_host import read
 

@@ -12,9 +12,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.spark.input.sources import register
 from eddyline.spark.kafka.output import KafkaOutput
 from eddyline.spark.kafka.source import FORMAT, KafkaSource, kafka_available
-from eddyline.spark.sources import register
 from tests.spark.topics import numbers
 
 if TYPE_CHECKING:

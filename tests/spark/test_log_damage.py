@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark.checkpoint import check_catalog
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.run.checkpoint import check_catalog
 
 SCRIPT = """
 CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 1 SECONDS;

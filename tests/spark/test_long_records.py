@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.errors import CatalogError
-from eddyline.spark.long_records import DEFAULT, limit_of, long_record
+from eddyline.spark.input.long_records import DEFAULT, limit_of, long_record
 from eddyline.sql.catalog import External, Stream
 
 LIMIT = 100
@@ -43,7 +43,7 @@ def test_the_first_line_with_more_bytes_than_allowed_is_told(
 def test_lines_that_end_where_a_chunk_ends_are_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr("eddyline.spark.long_records._CHUNK", chunk)
+    monkeypatch.setattr("eddyline.spark.input.long_records._CHUNK", chunk)
     file = tmp_path / "x.csv"
     file.write_bytes(b"ab\r\nc\r\n" * 20 + b"d" * 101)
     found = long_record(str(file), LIMIT)

@@ -12,10 +12,10 @@ from eddyline.engine.actions import Action, AddQueries, Define, DropQueries, New
 from eddyline.engine.definitions import Definitions
 from eddyline.errors import CatalogError, DataError, Error, StateError
 from eddyline.session import session
-from eddyline.spark import logged
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.following import Follower
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog import logged
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.following import Follower
+from eddyline.spark.catalog.mirror import Mirror
 from eddyline.sql.binder import bind_standing
 
 STREAM = "CREATE STREAM t (k INT, v DOUBLE, ts TIMESTAMP) WATERMARK ts"

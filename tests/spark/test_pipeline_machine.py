@@ -27,7 +27,9 @@ from hypothesis.stateful import (
 from pyspark.sql import SparkSession
 
 from eddyline.engine.family import Family
-from eddyline.spark import delivery, keeping, logged, splitting
+from eddyline.spark.catalog import logged, splitting
+from eddyline.spark.output import delivery
+from eddyline.spark.worker import keeping
 from tests.oracle import queries
 from tests.spark.hosts import Host, OnBare, OnSpark
 from tests.spark.inputs import KINDS, WIDE, Batch, World

@@ -13,13 +13,13 @@ import pytest
 from eddyline.delivery.marks import FORMAT, MARK, OLD_MARK, read_mark
 from eddyline.delivery.names import folder_name
 from eddyline.errors import CatalogError, Error, StateError
-from eddyline.spark.checkpoint import folder_of
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.epochs import begin_epoch
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.places import claim as claim_for
-from eddyline.spark.places import local_path
-from eddyline.spark.settings import Settings, pipeline_file, write_whole
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.epochs import begin_epoch
+from eddyline.spark.output.places import claim as claim_for
+from eddyline.spark.output.places import local_path
+from eddyline.spark.run.checkpoint import folder_of
+from eddyline.spark.run.settings import Settings, pipeline_file, write_whole
 from eddyline.sql.catalog import External, Sink
 from tests.spark.inline import Inline
 from tests.spark.test_golden import STATEMENTS, step

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from eddyline.spark import private
-from eddyline.spark.backups import back_up, unpack
-from eddyline.spark.checkpoint import Alone, Fixed, begin, mirror_of
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.delivery import TRIM_EVERY
-from eddyline.spark.settings import write_whole
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.output.delivery import TRIM_EVERY
+from eddyline.spark.run import private
+from eddyline.spark.run.backups import back_up, unpack
+from eddyline.spark.run.checkpoint import Alone, Fixed, begin, mirror_of
+from eddyline.spark.run.settings import write_whole
 from tests.spark.processes import until
 from tests.spark.setbacks import ADD, SINK, bare, take
 

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console, RenderableType
 
 from eddyline.commands import display
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.metrics import LABELS, Metrics, serve
-from eddyline.spark.mirror import Mirror
-from eddyline.spark.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
-from eddyline.spark.reports import write_reports
-from eddyline.spark.session import NOISE, without
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.reports import write_reports
+from eddyline.spark.run.metrics import LABELS, Metrics, serve
+from eddyline.spark.run.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
+from eddyline.spark.run.session import NOISE, without
 from tests.spark.pipelines import Small
 
 pytestmark = pytest.mark.xdist_group("spark")

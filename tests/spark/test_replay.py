@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline.engine.family import Family
-from eddyline.spark import delivery, keeping, logged
-from eddyline.spark.resident import Resident
+from eddyline.spark.catalog import logged
+from eddyline.spark.output import delivery
+from eddyline.spark.worker import keeping
+from eddyline.spark.worker.resident import Resident
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.expected import check, expected, tuples
 from tests.spark.inputs import Batch, World, carry_out, families_of, script

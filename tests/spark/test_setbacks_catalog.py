@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from eddyline.errors import CatalogError, DataError, Error
-from eddyline.spark import Pipeline, logged
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.mirror import Mirror
+from eddyline.spark import Pipeline
+from eddyline.spark.catalog import logged
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.mirror import Mirror
 from tests.spark.bare import Bare
 from tests.spark.setbacks import ADD, COUNT, SINK, STREAM, bare, batches, no_room, take
 

@@ -17,11 +17,12 @@ import eddyline
 from eddyline.engine import running_family as running
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import StateError
-from eddyline.spark import keeping, logged
-from eddyline.spark.calling import machine_folder
-from eddyline.spark.checkpoint import Alone
-from eddyline.spark.control import ControlReader
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog import logged
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.input.control import ControlReader
+from eddyline.spark.run.checkpoint import Alone
+from eddyline.spark.worker import keeping
+from eddyline.spark.worker.calling import machine_folder
 from tests.spark.inline import Inline
 from tests.spark.processes import until
 from tests.spark.setbacks import ADD, COUNT, SINK, STREAM, bare, batches, no_room, rows, take
@@ -261,7 +262,7 @@ def test_what_is_known_of_queries_that_have_gone_is_let_go(tmp_path: Path, monke
 
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from eddyline.spark.checkpoint import Alone\n"
+        "import sys, pathlib; from eddyline.spark.run.checkpoint import Alone\n"
         "with Alone(pathlib.Path(sys.argv[1])): pathlib.Path(sys.argv[1], 'held').touch(); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, env=os.environ)

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 
 from eddyline.errors import CatalogError
 from eddyline.spark import Pipeline
-from eddyline.spark.checkpoint import mirror_of
-from eddyline.spark.control import ControlSource
+from eddyline.spark.input.control import ControlSource
 from eddyline.spark.kafka.options import source_options
 from eddyline.spark.kafka.source import KafkaReader
-from eddyline.spark.run import Run
+from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.run import Run
 from tests.spark.pipelines import Small
 from tests.spark.processes import children, command, jvm, until
 

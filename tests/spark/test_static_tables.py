@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eddyline.errors import CatalogError
-from eddyline.spark.settings import Settings
-from eddyline.spark.static_tables import copied
+from eddyline.spark.input.static_tables import copied
+from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.sql.declared import declared
 from eddyline.sql.parser import parse

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from eddyline.cli import app
 from eddyline.errors import StateError
-from eddyline.spark.failures import ConnectionLost, in_our_words, is_gone, reaching_spark
-from eddyline.spark.progress import Progress
-from eddyline.spark.run import Run, noting_interrupts
+from eddyline.spark.run.failures import ConnectionLost, in_our_words, is_gone, reaching_spark
+from eddyline.spark.run.progress import Progress
+from eddyline.spark.run.run import Run, noting_interrupts
 from tests.spark.pipelines import Small
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from eddyline.spark import keeping
+from eddyline.spark.worker import keeping
 from tests.spark.inline import Inline, plain_times
 from tests.spark.suite_host import read
 

@@ -16,11 +16,12 @@ from eddyline.commands import catalog as commands
 from eddyline.engine.actions import Action, DefineFunction, Quarantine
 from eddyline.errors import StateError
 from eddyline.shell.printing import Printer
-from eddyline.spark import exporting, inspecting, verifying
-from eddyline.spark.checkpoint import Fixed, begin, mirror_of
-from eddyline.spark.commits import CommitLog
-from eddyline.spark.settings import Settings
-from eddyline.spark.trust import key_file
+from eddyline.spark.catalog import exporting
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.trust import key_file
+from eddyline.spark.run import inspecting, verifying
+from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.settings import Settings
 from tests.spark.bare import Bare
 
 STREAM = "CREATE STREAM r (k INT, ts TIMESTAMP) WATERMARK ts;"

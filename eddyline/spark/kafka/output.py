@@ -20,8 +20,8 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from eddyline.delivery.marks import FORMAT
 from eddyline.errors import DataError
-from eddyline.spark.json_rows import json_rows, json_texts
 from eddyline.spark.kafka.options import KafkaError, hearing, make_client, output_options, unreachable
+from eddyline.spark.output.json_rows import json_rows, json_texts
 
 MARKS = ("batch", "position")  # what tells a repeat from news
 _HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}

@@ -22,7 +22,7 @@ from random import Random
 
 import pyarrow as pa
 
-from eddyline.spark.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import mirror_of
 from tests.spark.fault_run import recount
 from tests.spark.fault_run.driver import Churners, Driver, mounted, unmounted
 from tests.spark.fault_run.faults import Faults

@@ -16,8 +16,8 @@ from random import Random
 import pyarrow as pa
 
 from eddyline.errors import Error
-from eddyline.spark.checkpoint import mirror_of
-from eddyline.spark.mirror import Mirror
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.run.checkpoint import mirror_of
 from tests.spark.fault_run.world import record
 
 AT_ONCE, PER_SECOND, STANDING = 5, 17, 400  # queries in a commit, registered in a second, and kept at most

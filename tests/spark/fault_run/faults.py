@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from eddyline.errors import Error
-from eddyline.spark.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import mirror_of
 from tests.spark.fault_run.driver import Churners, Driver
 from tests.spark.fault_run.world import World
 from tests.spark.processes import kill, until

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eddyline.engine.clocks import StreamClock
-from eddyline.spark.offsets import offset_in
+from eddyline.spark.input.offsets import offset_in
 from tests.spark.fault_run.world import BUSY, DELAY, PAIR, STREAMS, Operation
 
 SECOND = 1_000_000

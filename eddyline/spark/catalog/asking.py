@@ -1,0 +1,153 @@
+"""What is asked of a pipeline's data, answered on the driver: from the counts of its micro-batches, its clocks and its
+dead-letter tables. What is not known there is NULL, never a number of an empty mirror.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.delivery.names import folder_name
+from eddyline.delivery.reading import read_folder
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.family import Family
+from eddyline.session.showing import StreamFigures
+from eddyline.spark.output.counts import Counts, RelationCounts, read_counts
+from eddyline.spark.run.settings import has_begun
+from eddyline.sql.catalog import Stream
+from eddyline.state.delta import MIN, Ints, times
+
+if TYPE_CHECKING:
+    from eddyline.spark.catalog.mirror import Mirror
+
+LATE = ("late", "behind the clock of a query")  # reasons of the dead-letter table that mean lateness
+
+
+def counts_of(own: Path) -> Counts | None:
+    """The counts of a pipeline; none were kept if it is None. A pipeline that has not begun has counted nothing."""
+    found = read_counts(own)
+    return Counts() if found is None and not has_begun(own.parent) else found
+
+
+def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
+    """By stream, in lower case, after the last micro-batch; MIN: no row has come."""
+    clocks: dict[str, Any] = {}
+    for file in sorted((own / "clocks").glob("[0-9]*.json"), reverse=True):
+        try:
+            clocks = json.loads(file.read_text())
+            break
+        except (OSError, ValueError):
+            continue  # the pipeline has removed it, or it is damaged: the one before it will do
+    found = {}
+    for stream in streams:
+        clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
+        found[stream.name.lower()] = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
+    return found
+
+
+def dead_letters(own: Path, relation: str) -> pa.Table | None:
+    """What was set apart of a stream or table; None if nothing was."""
+    place, name = own / "dead_letter", relation.lower()
+    names = {folder_name(name)} | ({name} if "/" not in name else set())  # the second is that of earlier versions
+    found = [t for n in sorted(names) if (t := read_folder(place, place / n, -1, sys.maxsize)) is not None]
+    return pa.concat_tables(found, promote_options="permissive") if found else None
+
+
+class PipelineFigures:
+    """What SHOW tells of a pipeline's data."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._counts = counts_of(mirror.log.path.parent)
+        self._watermarks = watermarks(mirror.log.path.parent, list(mirror.catalog.streams))
+
+    def stream(self, name: str) -> StreamFigures:
+        counts = _of(self._counts, name)
+        rows, late = (None, None) if counts is None else (counts.rows, counts.late)
+        return StreamFigures(self._watermarks[name.lower()], rows, late)
+
+    def table_rows(self, name: str) -> int | None:
+        return table_rows(self._mirror, self._counts, name)
+
+    def family_error(self, family: Family) -> str | None:
+        return None  # queries are put into quarantine one by one
+
+    def query_errors(self, family: Family, ids: Ints) -> pa.Array:
+        out = self._mirror.quarantined.get(family.number, {})
+        where = pc.index_in(pa.array(ids), value_set=pa.array(list(out), pa.int64()))
+        return pa.array(out.values(), pa.string()).take(where)
+
+    def function_errors(self, name: str) -> tuple[int | None, str | None]:
+        return None, None  # functions are called by other processes
+
+
+def table_rows(mirror: Mirror, counts: Counts | None, table: str) -> int | None:
+    """How many rows a table holds; None if that is not known."""
+    if not mirror.has_source(table):
+        return len(mirror.tables[table.lower()])
+    if counts is None:
+        return None
+    return 0 if counts.batch < 0 else counts.tables.get(table.lower())
+
+
+def stats(mirror: Mirror) -> dict[str, Any]:
+    """The counters of `Connection.stats`, as far as a pipeline keeps them; None where it does not."""
+    own = mirror.log.path.parent
+    counts = counts_of(own)
+    streams = list(mirror.catalog.streams)
+    of = {s.name: _of(counts, s.name) for s in streams}
+    marks = watermarks(own, streams)
+    moments = times(np.array([marks[s.name.lower()] for s in streams], np.int64)).to_pylist()
+    changes = {f.name: _changes(counts, f.number) for f in mirror.registry}
+    return {
+        "queries": sum(len(f.queries) for f in mirror.registry if f.kind != "view"),
+        "rows": _sum(None if c is None else c.rows for c in of.values()),
+        "late": _sum(None if c is None else c.late for c in of.values()),
+        "changes": _sum(changes.values()),
+        "streams": {
+            name: {
+                "rows": None if c is None else c.rows,
+                "late": None if c is None else c.late,
+                "bad": None if c is None else c.bad,
+                "watermark": moment,
+            }
+            for (name, c), moment in zip(of.items(), moments, strict=True)
+        },
+        "tables": {t.name: {"rows": table_rows(mirror, counts, t.name)} for t in mirror.catalog.tables},
+        "families": {f.name: {"queries": len(f.queries), "changes": changes[f.name]} for f in mirror.registry},
+    }
+
+
+def late(mirror: Mirror, stream: Stream) -> pa.Table:
+    """The tuples of a stream that came too late to be seen."""
+    schema = pa.schema([(f.name, f.type) for f in stream.fields])
+    found = dead_letters(mirror.log.path.parent, stream.name)
+    if found is None:
+        return schema.empty_table()
+    found = found.filter(pc.is_in(found.column("reason"), pa.array(LATE)))
+    return pa.table([found.column(i).cast(f.type) for i, f in enumerate(schema)], schema=schema)
+
+
+def _of(counts: Counts | None, relation: str) -> RelationCounts | None:
+    """None: not every micro-batch was counted."""
+    if counts is None or not counts.complete:
+        return None
+    return counts.relations.get(relation.lower(), RelationCounts())
+
+
+def _changes(counts: Counts | None, family: int) -> int | None:
+    if counts is None or not counts.complete:
+        return None
+    return counts.families[family].changes if family in counts.families else 0
+
+
+def _sum(figures: Any) -> int | None:
+    known = list(figures)
+    return None if None in known else sum(known)

@@ -1,0 +1,202 @@
+"""Why a query of a pipeline fires or not, from what its checkpoint and its sinks hold: no Spark, no function is loaded.
+
+Nothing is written, so it can be asked while the pipeline runs. Counts are kept by stream and by family. By query they
+would be a million counters to write in every micro-batch of a million queries; so when a query last had a change is
+looked up in the files of its sinks, from the newest on, at most `MOST_FILES` of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eddyline.delivery.marks import PartFile, parts_of
+from eddyline.delivery.names import folder_name
+from eddyline.engine.actions import AddQueries
+from eddyline.engine.family import Family
+from eddyline.session import showing
+from eddyline.spark.catalog.amendments import commit_of
+from eddyline.spark.catalog.asking import counts_of, watermarks
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.input.offsets import last_batch
+from eddyline.spark.output.counts import Counts, FamilyCounts, RelationCounts
+from eddyline.spark.output.epochs import run_starts
+from eddyline.spark.output.places import FILES, sink_path
+from eddyline.spark.run.checkpoint import fixed, is_running, mirror_of
+from eddyline.spark.worker.placement import partitioning_of
+from eddyline.sql.catalog import Sink, Stream
+
+MOST_FILES = 200
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream that the query reads, or a table with a source."""
+
+    name: str
+    counts: RelationCounts | None  # None: not counted
+    watermark: int | None  # None: a table; MIN: no row has come
+
+
+@dataclass(frozen=True)
+class LastChange:
+    """The last change of a query that a sink has."""
+
+    sink: str
+    batch: int
+    op: str
+    ts: datetime | None
+
+
+@dataclass(frozen=True)
+class Explained:
+    name: str
+    family: Family
+    kind: str  # query or family
+    plan: str
+    split: str
+    sources: tuple[Source, ...]
+    policy: str
+    since: int  # the first micro-batch that was counted
+    of_family: FamilyCounts | None
+    last: LastChange | None
+    searched: int  # files of sinks
+    unsearched: int  # files that were too many to look at
+    sinks: tuple[str, ...]  # file sinks that get its changes
+    quarantine: str | None
+    version: int  # the last commit of the catalog
+    in_force: int | None  # the commit of the last micro-batch that has ended; None: none has
+    registered: int | None  # the commit that registers the query, if that is not in force yet
+    runs: bool
+
+    @property
+    def streams(self) -> list[Source]:
+        return [s for s in self.sources if s.watermark is not None]
+
+    @property
+    def clock(self) -> int | None:
+        """None: it has no streams; MIN: it has not begun."""
+        marks = [s.watermark for s in self.sources if s.watermark is not None]
+        return (min if self.policy == "min" else max)(marks) if marks else None
+
+
+def explained(checkpoint: Path, name: str) -> Explained:
+    """What is known of a query, or of a family."""
+    mirror = mirror_of(checkpoint)
+    plan = "\n".join(showing.explain(mirror.session, name)[1])
+    found = mirror.registry.find(name)
+    family, query = (found, None) if found is not None else mirror.query(name)
+    own, begun = mirror.log.path.parent, fixed(checkpoint)
+    counts = counts_of(own)
+    batch = last_batch(checkpoint / "commits")
+    in_force = None if batch is None else commit_of(checkpoint, batch)
+    out = mirror.quarantined.get(family.number, {})
+    sinks = list(_sinks(mirror, checkpoint, family, None if query is None else name))
+    last, searched, unsearched = (None, 0, 0) if query is None else _last_change(sinks, name)
+    return Explained(
+        name,
+        family,
+        "family" if query is None else "query",
+        plan,
+        partitioning_of(family, mirror.definitions.splits.get(family.number)).kind,
+        tuple(_sources(mirror, family, counts)),
+        "min" if begun is None else begun.clock,
+        0 if counts is None else counts.since,
+        None if counts is None else counts.families.get(family.number),
+        last,
+        searched,
+        unsearched,
+        tuple(s.name for s, _ in sinks),
+        out.get(query) if query is not None else next(iter(out.values()), None),
+        mirror.version,
+        in_force,
+        None if query is None else _registered_after(mirror, family, name, in_force),
+        is_running(checkpoint),
+    )
+
+
+def _sources(mirror: Mirror, family: Family, counts: Counts | None) -> Iterator[Source]:
+    own, read = mirror.log.path.parent, family.reads()
+    streams = [s for s in mirror.catalog.streams if s.name.lower() in read]
+    tables = [t for t in mirror.catalog.tables if t.name.lower() in read and mirror.has_source(t.name)]
+    marks = watermarks(own, streams)
+    for r in (*streams, *tables):
+        of = None if counts is None else counts.relations.get(r.name.lower(), RelationCounts())
+        yield Source(r.name, of, marks[r.name.lower()] if isinstance(r, Stream) else None)
+
+
+def _registered_after(mirror: Mirror, family: Family, name: str, in_force: int | None) -> int | None:
+    """The commit after the one in force that registers a query; None if it is in force, or that is not known."""
+    for number in range((in_force or 0) + 1, mirror.version + 1):
+        if not mirror.log.has(number):
+            return None  # only a snapshot has it by now
+        for action in mirror.log.read(number):
+            match action:
+                case AddQueries(family=family.number) if pc.index(action.names, name).as_py() >= 0:
+                    return number
+    return None
+
+
+# sinks
+
+
+def _sinks(mirror: Mirror, checkpoint: Path, family: Family, query: str | None) -> Iterator[tuple[Sink, Path]]:
+    """The file sinks that get the changes, with the folder of each; relative paths begin where the last run did."""
+    starts = run_starts(checkpoint)
+    base = starts[-1].base if starts else os.getcwd()
+    for sink in mirror.catalog.sinks:
+        if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
+            continue
+        place = sink_path(sink, base)
+        targets = [t.lower() for t in sink.targets]
+        if not targets and family.kind != "view":
+            yield sink, place / folder_name(family.name)
+        for name in (family.name, query):
+            if name is not None and name.lower() in targets:
+                yield sink, place if len(targets) == 1 else place / folder_name(name)
+
+
+def _last_change(sinks: list[tuple[Sink, Path]], name: str) -> tuple[LastChange | None, int, int]:
+    """The last change that some sink has of a query, how many files were read for it, and how many were not."""
+    best: LastChange | None = None
+    read = left = 0
+    for sink, folder in sinks:
+        parts = sorted(parts_of(folder), reverse=True)
+        for i, part in enumerate(parts):
+            if best is not None and part.batch <= best.batch:
+                break
+            if read >= MOST_FILES:
+                left += len(parts) - i
+                break
+            read += 1
+            change = _change_in(sink, part, name)
+            if change is not None and (best is None or change.batch > best.batch):
+                best = change
+    return best, read, left
+
+
+def _change_in(sink: Sink, part: PartFile, name: str) -> LastChange | None:
+    try:
+        if part.format == "json":
+            with part.path.open(encoding="utf-8") as lines:
+                said = [row for line in lines if (row := json.loads(line)).get("query") == name]
+            rows = pa.Table.from_pylist(said)
+        else:
+            columns = ["query", "op", "ts", "batch"]
+            rows = pq.read_table(part.path, columns=columns, filters=pc.field("query") == name)
+    except (OSError, ValueError, pa.ArrowException):
+        return None  # it was compacted since it was listed, or somebody else has written it
+    if not rows.num_rows:
+        return None
+    last = max(rows.select(["batch", "op", "ts"]).to_pylist(), key=lambda r: (r["batch"], str(r["ts"])))
+    ts = last["ts"]
+    moment = datetime.fromisoformat(ts) if isinstance(ts, str) else ts
+    return LastChange(sink.name, last["batch"], last["op"], None if moment is None else moment.replace(tzinfo=None))

@@ -1,0 +1,226 @@
+"""What a checkpoint has registered, as files that another checkpoint can take over.
+
+    pipeline.sql          streams, tables, views, declared families, and the sinks that take families or everything
+    queries/N.parquet     the queries of one family: their names and constants
+    families.json         which family each of them is; of queries registered as texts, the statement of one of them
+    tables/NAME.parquet   the rows of tables that have no source
+    sinks.sql             sinks that take single queries
+    position.json         how far the sources were read: the files, and the offsets of other sources
+
+Constants are exported as values and not as texts, so that a million queries are a few files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eddyline import types as t
+from eddyline.engine.actions import ChangeTable
+from eddyline.engine.family import Family
+from eddyline.errors import CatalogError, Error, StateError
+from eddyline.spark.catalog.externals import Rules
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.epochs import committed
+from eddyline.spark.run.checkpoint import Fixed, begin, fixed, mirror_of, script_text
+from eddyline.spark.run.settings import pipeline_file, write_whole
+from eddyline.sql.catalog import Sink
+from eddyline.sql.parser import parse
+from eddyline.sql.statements import CreateQuery
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ExportedFamily:
+    file: str
+    name: str
+    kind: Literal["declared", "implicit"]
+    sql: str
+    queries: int
+
+
+def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
+    """Writes what a checkpoint has registered to a new folder; returns the families."""
+    mirror = mirror_of(checkpoint)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise StateError(f"{str(target)!r} exists already.", hint="Choose a new folder.")
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)  # options may have passwords
+    (target / "queries").mkdir()
+    (target / "tables").mkdir()
+    families = []
+    for family in (f for f in mirror.registry if f.kind != "view"):
+        rows = constants(family)
+        file = f"queries/{family.number}.parquet"
+        pq.write_table(rows, target / file)
+        kind: Literal["declared", "implicit"] = "declared" if family.kind == "declared" else "implicit"
+        families.append(ExportedFamily(file, family.name, kind, family.sql, rows.num_rows))
+    for table in (x for x in mirror.catalog.tables if x.external is None):
+        columns = mirror.tables[table.name.lower()].columns
+        pq.write_table(pa.table(list(columns), names=[f.name for f in table.fields]), _table_file(target, table.name))
+    late = [s for s in mirror.catalog.sinks if not _is_early(s, mirror)]
+    # Options may hold secrets: these files are their owner's alone.
+    write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(mirror)))
+    write_whole(target / "sinks.sql", "".join(f"{s.sql};\n" for s in late))
+    (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
+    known = fixed(checkpoint)
+    assert known is not None
+    said: dict[str, Any] = {"format": FORMAT, "buckets": known.buckets, "clock": known.clock}
+    said |= {"families": [asdict(f) for f in families]}
+    (target / "families.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+    return families
+
+
+def constants(family: Family) -> pa.Table:
+    """The queries of a family: a column `query` with their names, and one for each parameter."""
+    rows = family.queries.rows()
+    names = ["query", *(p.name for p in family.bound.params)]
+    return pa.table([rows.names_at(rows.live()), *rows.all_params_at(rows.live())], names=names)
+
+
+def script(mirror: Mirror) -> Iterator[str]:
+    """The statements that declare anew what can be declared before any query is there."""
+    for relation in [*mirror.catalog.streams, *mirror.catalog.tables]:
+        yield f"{relation.sql};"
+    for f in mirror.catalog.functions:
+        takes = ", ".join(t.name_of(x) for x in f.takes)
+        yield f"-- Function {f.name}({takes}) returns {t.name_of(f.gives)}: register it by pipe.function first."
+    for view in mirror.catalog.views:
+        yield f"{view.sql};"
+    for family in (f for f in mirror.registry if f.kind == "declared"):
+        yield f"{family.sql};"
+    early = [s for s in mirror.catalog.sinks if _is_early(s, mirror)]
+    if early:
+        yield "-- The folder of a sink belongs to the checkpoint that was exported: give each a path of its own."
+    for sink in early:
+        yield f"{sink.sql};"
+
+
+def _is_early(sink: Sink, mirror: Mirror) -> bool:
+    """Whether a sink can be declared before queries are there."""
+    return all((f := mirror.registry.find(x)) is not None and f.kind == "declared" for x in sink.targets)
+
+
+def position(checkpoint: Path) -> dict[str, Any]:
+    """How far each source was read: the files of those that are folders, else the offset in Spark's log."""
+    batch = committed(checkpoint)
+    names = json.loads(pipeline_file(checkpoint).read_text()).get("sources", [])
+    found: dict[str, Any] = {}
+    if batch < 0:
+        return found
+    offsets = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+    for i, (name, line) in enumerate(zip(names, offsets, strict=False)):
+        said = json.loads(line) if line.startswith("{") else line
+        if name and isinstance(said, dict) and "logOffset" in said:
+            found[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), said["logOffset"]))}
+        elif name:
+            found[name] = {"offset": said}
+    return found
+
+
+def _files(log: Path, last: int) -> set[str]:
+    found = set()
+    for file in log.glob("*"):
+        if not file.name.startswith("."):
+            for line in file.read_text().splitlines()[1:]:
+                said = json.loads(line)
+                if said["batchId"] <= last:
+                    found.add(unquote(urlparse(said["path"]).path))
+    return found
+
+
+# taking over
+
+
+def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int:
+    """Registers all that was exported, all or nothing; returns how many queries.
+
+    The families must be declared: by `script`, with which a new checkpoint is begun, or before.
+    """
+    said = _read(folder)
+    new = fixed(checkpoint) is None
+    if script is not None and new:
+        begin(checkpoint, Fixed(said["buckets"], said["clock"]))
+    try:
+        mirror = mirror_of(checkpoint, Rules())  # it is the operator's script
+        if script is not None:
+            mirror.run_script(script_text(script))
+        return _take_over(mirror, folder, [ExportedFamily(**f) for f in said["families"]])
+    except Error:
+        if script is not None and new:
+            shutil.rmtree(checkpoint)
+        raise
+
+
+def _take_over(mirror: Mirror, folder: Path, families: Sequence[ExportedFamily]) -> int:
+    with mirror.commit(on_error="undo"):
+        for name, rows in _tables(folder):
+            _fill(mirror, name, rows)
+        for family in families:
+            rows = pq.read_table(folder / family.file)
+            try:
+                if rows.num_rows:
+                    _register(mirror, family, rows)
+            except Error as e:
+                e.hint = f"Nothing was taken over: the queries of {family.name!r} do not fit. {e.hint or ''}".strip()
+                raise
+        sinks = (folder / "sinks.sql").read_text(encoding="utf-8")
+        if sinks.strip():
+            mirror.execute(sinks)
+    return sum(f.queries for f in families)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """What `families.json` says."""
+    try:
+        said: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
+        if said["format"] != FORMAT:
+            raise StateError(f"The export {str(folder)!r} has format {said['format']}, this version reads {FORMAT}.")
+        return said
+    except FileNotFoundError:
+        raise StateError(f"{str(folder)!r} is no export.", hint="`eddyline checkpoint export` makes one.") from None
+    except (ValueError, KeyError, TypeError):
+        raise StateError(f"{str(folder / 'families.json')!r} is damaged.", hint="Export again.") from None
+
+
+def _register(mirror: Mirror, family: ExportedFamily, rows: pa.Table) -> None:
+    if family.kind == "declared":
+        mirror.register(family.name, rows)
+        return
+    body = parse(family.sql)[0].body
+    assert isinstance(body, CreateQuery)
+    session = mirror.session
+    owner, actions = session.family_of_shape(session.bind(body.query), body.options, body.text)
+    named = rows.rename_columns(["query", *(p.name for p in owner.bound.params)])
+    mirror.apply([*actions, *session.add_queries(owner, named)])
+
+
+def _tables(folder: Path) -> Iterator[tuple[str, pa.Table]]:
+    for file in sorted((folder / "tables").glob("*.parquet")):
+        yield unquote(file.stem), pq.read_table(file)
+
+
+def _table_file(folder: Path, name: str) -> Path:
+    return folder / "tables" / f"{quote(name, safe='')}.parquet"
+
+
+def _fill(mirror: Mirror, name: str, rows: pa.Table) -> None:
+    table = mirror.catalog.tables[name]
+    if not rows.num_rows or table.external is not None:
+        return
+    if len(mirror.tables[name.lower()]):
+        raise CatalogError(f"The table {name!r} has rows already.", hint="Take over into a checkpoint without any.")
+    missing = [f.name for f in table.fields if f.name not in rows.column_names]
+    if missing:
+        raise CatalogError(f"The rows exported of {name!r} have no column {missing[0]!r}.", hint="INSERT them by hand.")
+    columns = [rows.column(f.name).combine_chunks().cast(f.type) for f in table.fields]
+    mirror.apply([ChangeTable(table.name, np.empty(0, np.int64), tuple(columns))])

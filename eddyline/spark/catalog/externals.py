@@ -1,0 +1,169 @@
+"""What a declaration may say about the outside: formats that exist, and options that are safe for whoever wrote it.
+
+The operator's script and program may use every format of their Spark and every option, except that options which load a
+library, a class or a command must be allowed by name. SQL that others add to a pipeline may use the formats and options
+listed here, and no references to the operator's environment or files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from eddyline.errors import CatalogError, did_you_mean, is_secret
+from eddyline.spark.catalog.references import has_reference
+from eddyline.spark.input.long_records import limit_of
+from eddyline.spark.run.settings import write_whole
+from eddyline.sql.catalog import External, Sink, Stream, Table
+
+Author = Literal["operator", "others"]
+Kind = Literal["sink", "source"]
+
+_TEXT = ("path", "compression", "encoding", "linesep", "dateformat", "timestampformat", "timestampntzformat", "locale")
+_CSV = (*_TEXT, "header", "sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue", "quoteall")
+_XML = (*_TEXT, "rowtag", "roottag", "declaration", "nullvalue")
+_LONGEST = ("max_record_bytes",)
+_READ = ("op", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "pathglobfilter", "cleansource")
+_KAFKA = tuple(
+    f"kafka.{name}"
+    for name in (
+        "bootstrap.servers", "client.id", "client.rack", "security.protocol", "sasl.mechanism", "sasl.mechanisms",
+        "sasl.username", "sasl.password", "compression.type", "compression.codec", "linger.ms", "batch.size",
+        "batch.num.messages", "message.max.bytes", "max.request.size", "request.timeout.ms", "delivery.timeout.ms",
+        "message.timeout.ms", "socket.timeout.ms", "retries", "retry.backoff.ms", "metadata.max.age.ms",
+        "broker.address.family", "isolation.level", "fetch.max.bytes", "fetch.min.bytes", "max.partition.fetch.bytes",
+    )
+)  # fmt: skip
+_POLL = ("kafkaconsumer.polltimeoutms",)
+
+# Formats that need no Spark to be known, with the options (in lower case) that anybody may give.
+SINKS: dict[str, tuple[str, ...]] = {
+    "parquet": ("path", "compact"),
+    "json": ("path", "compact"),
+    "console": (),
+    "foreach_batch": (),
+    "kafka": ("topic", *_POLL, *_KAFKA),
+    "csv": _CSV,
+    "orc": ("path", "compression"),
+    "xml": _XML,
+    "noop": (),
+}
+SOURCES: dict[str, tuple[str, ...]] = {
+    "parquet": ("path", *_READ),
+    "json": (*_TEXT, *_READ, *_LONGEST, "multiline"),
+    "csv": (*_CSV, *_READ, *_LONGEST, "multiline", "ignoreleadingwhitespace", "ignoretrailingwhitespace"),
+    "orc": ("path", *_READ),
+    "xml": (*_XML, *_READ),
+    "text": ("path", "wholetext", "linesep", *_READ, *_LONGEST),
+    "kafka": ("op", "subscribe", "startingoffsets", "maxoffsetspertrigger", "failondataloss", "minpartitions",
+              *_POLL, *_KAFKA),
+    "rate": ("rowspersecond", "rampuptime", "numpartitions"),
+}  # fmt: skip
+
+_LOADS_CODE = re.compile(
+    r"(?:^|[._-])(?:librar(?:y|ies)|plugins?|class(?:es|path)?|jars?|cmd|command|engine|providers?|reporters|driver)"
+    r"(?:$|[._-])",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Rules:
+    """Who writes declarations, and what they may say."""
+
+    author: Author = "operator"
+    allowed: Collection[str] = ()  # options that load code and were allowed by name
+    exists: Callable[[str], bool] | None = None  # asks Spark for a format; None if there is no Spark to be asked
+    own: Path | None = None  # Eddyline's folder in the checkpoint, where formats are noted that Spark has confirmed
+    _confirmed: set[str] = field(default_factory=set)
+
+    def check(self, thing: Stream | Table | Sink) -> None:
+        """Raises if a declaration asks for what does not exist, or for what its author may not ask."""
+        if thing.external is None:
+            return
+        kind: Kind = "sink" if isinstance(thing, Sink) else "source"
+        owner = owner_of(thing)
+        self._check_format(thing.external.format, kind, owner)
+        self.check_options(thing.external, owner)
+        if not isinstance(thing, Sink):
+            limit_of(thing)
+        if self.author == "others":
+            self._check_author(thing.external, kind, owner)
+
+    def check_options(self, external: External, owner: str) -> None:
+        """Options that nobody may give without being allowed to."""
+        twice = [n for n, times in Counter(n.lower() for n in external.options).items() if times > 1]
+        if twice:  # Spark takes one of them
+            raise CatalogError(f"Option {twice[0]!r} of {owner} is given twice.", hint="Give every option once.")
+        for name, value in external.options.items():
+            if _LOADS_CODE.search(name) and name.lower() not in {a.lower() for a in self.allowed}:
+                raise CatalogError(
+                    f"Option {name!r} of {owner} loads code into the pipeline.",
+                    hint=f"If that is meant: eddyline run --allow-option {name}"
+                    f" (Pipeline(…, allow_options=[{name!r}])). SQL that is added to a pipeline cannot have it.",
+                )
+            if name.lower() == "path" and has_reference(value):
+                raise CatalogError(
+                    f"The path of {owner} has a reference.", hint="References are for secrets: write the path out."
+                )
+
+    def _check_format(self, format_: str, kind: Kind, owner: str) -> None:
+        known = SINKS if kind == "sink" else SOURCES
+        name = format_.lower()
+        if name in known or name in self._confirmed:
+            return
+        if self.exists is not None:
+            if not self.exists(format_):
+                raise CatalogError(f"Spark has no format {format_!r} for {owner}.", hint=did_you_mean(format_, known))
+            self._confirmed.add(name)
+            if self.own is not None:
+                note_format(self.own, name)
+        elif self.author == "others" and name not in (noted_formats(self.own) if self.own is not None else ()):
+            raise CatalogError(
+                f"There is no format {format_!r} for {owner}, as far as is known without Spark.",
+                hint=f"{did_you_mean(format_, known)} Others can be declared in the pipeline's script.",
+            )
+
+    def _check_author(self, external: External, kind: Kind, owner: str) -> None:
+        known = (SINKS if kind == "sink" else SOURCES).get(external.format.lower(), ("path",))
+        for name, value in external.options.items():
+            if name.lower() not in known:
+                raise CatalogError(
+                    f"Option {name!r} of {owner} cannot be given here.",
+                    hint=f"{did_you_mean(name, known)} Declare it in the pipeline's script if it needs more.",
+                )
+            if has_reference(value):
+                raise CatalogError(
+                    f"Option {name!r} of {owner} refers to the environment or a file of whoever runs the pipeline.",
+                    hint="Only the pipeline's script and program may do so.",
+                )
+
+
+def literal_secrets(thing: Stream | Table | Sink) -> list[str]:
+    """The options of a declaration that hold a secret in clear."""
+    given = {} if thing.external is None else thing.external.options
+    return [name for name, value in given.items() if is_secret(name) and value and not has_reference(value)]
+
+
+def owner_of(thing: Stream | Table | Sink) -> str:
+    kind = {Stream: "stream", Table: "table", Sink: "sink"}[type(thing)]
+    return f"the {kind} {thing.name!r}"
+
+
+def noted_formats(own: Path) -> list[str]:
+    """Formats beyond those listed here that the pipeline's Spark has."""
+    try:
+        return [str(name) for name in json.loads((own / "formats.json").read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def note_format(own: Path, name: str) -> None:
+    before = noted_formats(own)
+    if name not in before:
+        write_whole(own / "formats.json", json.dumps(sorted([*before, name])))

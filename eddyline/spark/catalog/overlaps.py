@@ -1,0 +1,62 @@
+"""Folders that must stay apart: those of sinks, of sources, and the checkpoint.
+
+A sink that writes into the folder of a source would feed the pipeline its own output; one that writes into the
+checkpoint, or around it, could damage it. Paths are compared with all links resolved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from eddyline.errors import CatalogError, StateError
+from eddyline.spark.catalog.externals import owner_of
+from eddyline.spark.output.places import local_path
+from eddyline.sql.catalog import Sink, Stream, Table
+
+_GLOB = re.compile(r"[*?\[{]")
+
+
+def require_apart(things: Iterable[Stream | Table | Sink], checkpoint: Path, base: str) -> None:
+    """Raises if some sink and some source, or one of them and the checkpoint, are one inside the other.
+
+    Relative paths begin at `base`.
+    """
+    places = [(t, p) for t in things if (p := _place(t, base)) is not None]
+    own = Path(os.path.realpath(checkpoint))
+    for thing, place in places:
+        if _overlap(place, own):
+            raise CatalogError(
+                f"The path of {owner_of(thing)}, {str(place)!r}, overlaps the checkpoint {str(own)!r}.",
+                hint="Give it a folder of its own.",
+            )
+    sinks = [(t, p) for t, p in places if isinstance(t, Sink)]
+    for source, read in ((t, p) for t, p in places if not isinstance(t, Sink)):
+        for sink, written in sinks:
+            if _overlap(read, written):
+                raise CatalogError(
+                    f"The sink {sink.name!r} would write to {str(written)!r}, where {owner_of(source)} reads"
+                    f" ({str(read)!r}).",
+                    hint="Give each a folder of its own. To read results again, use another pipeline.",
+                )
+
+
+def _place(thing: Stream | Table | Sink, base: str) -> Path | None:
+    """The folder that is read or written; None if it is none of this machine's."""
+    options = {} if thing.external is None else thing.external.options
+    text = next((value for name, value in options.items() if name.lower() == "path"), "")
+    if not text:
+        return None
+    try:
+        path = Path(base) / local_path(text, "path")
+    except StateError:
+        return None  # an address of some other file system
+    parts = path.parts
+    fixed = next((i for i, part in enumerate(parts) if _GLOB.search(part)), len(parts))
+    return Path(os.path.realpath(Path(*parts[:fixed])))
+
+
+def _overlap(a: Path, b: Path) -> bool:
+    return a.is_relative_to(b) or b.is_relative_to(a)

@@ -1,0 +1,1 @@
+"""What comes in: sources, the files Spark lists, and the checks that rows pass."""

@@ -1,0 +1,133 @@
+"""Files that could not be read: entered in the dead-letter table of their stream, and told to whoever watches.
+
+Packers report those that they could not read. Files that were deleted after they were listed are found here: which
+files a micro-batch has stands in Spark's own logs, and packers say which ones they were given. Of files that Spark
+reads itself nobody says so; one that is gone when the micro-batch ends may have been read before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eddyline.delivery.names import folder_name
+from eddyline.errors import DataError
+from eddyline.spark.input.file_rows import Unread
+from eddyline.spark.input.listing import lists_files, local_files
+from eddyline.spark.input.long_records import limit_of, long_record
+from eddyline.spark.output.outputs import in_utc, unique
+from eddyline.spark.run.settings import Settings
+from eddyline.sql.catalog import Stream, Table
+
+GONE = "it was deleted after it was listed, before it was read"
+PERHAPS_GONE = "it was deleted before its micro-batch ended: its rows may not have been read"
+THREADS = 4
+EMPTY = "it is empty: 0 bytes"
+
+
+def report_bad_files(
+    settings: Settings,
+    relations: Sequence[Stream | Table | None],
+    packed: Sequence[Mapping[str, Any]],
+    batch: int,
+) -> dict[str, list[str]]:
+    """Enters the unread files of a micro-batch; by stream or table, the name of each and why it was not read.
+
+    `relations` are in the order of Spark's sources; `packed` are the reports of source partitions.
+    """
+    told: dict[str, list[str]] = {}
+    for i, relation in enumerate(relations):
+        if relation is None or not local_files(relation):
+            continue
+        reports = [p for p in packed if p["relation"].lower() == relation.name.lower()]
+        unread = [Unread(**u) for p in reports for u in p["unread"]]
+        listed = files_of(Path(settings.checkpoint), i, batch)
+        if lists_files(relation):
+            given = {file for p in reports for file in p["files"]}
+            unread += [Unread(path, _absence(path)) for path in listed if path not in given]
+        else:
+            unread += _not_read_by_spark(relation, list(listed))
+        if unread and settings.on_bad_rows == "stop":
+            raise unreadable(relation, unread[0])
+        if unread:
+            told[relation.name] = [f"{u.path}: {_why(u)}" for u in unread]
+            _enter(settings, relation, unread, batch)
+    return told
+
+
+def _not_read_by_spark(relation: Stream | Table, listed: Sequence[str]) -> list[Unread]:
+    """Files that are gone, and those with records that Spark has passed over as too long."""
+    assert relation.external is not None
+    options = {k.lower(): v for k, v in relation.external.options.items()}
+    unread = [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
+    longest = limit_of(relation)
+    if longest is None or options.get("multiline", "").lower() == "true":
+        return unread  # Spark's own limits hold for records of several lines
+    with ThreadPoolExecutor(THREADS) as threads:  # most of the time is Arrow's, and the disk's
+        long = threads.map(lambda path: long_record(path, longest, options.get("linesep")), listed)
+        return unread + [u for u in long if u is not None]
+
+
+def unreadable(relation: Stream | Table, file: Unread) -> DataError:
+    kind = "stream" if isinstance(relation, Stream) else "table"
+    return DataError(
+        f"The file {file.path!r} of {kind} {relation.name!r} cannot be read: {_why(file)}.",
+        hint="Mend it or put it back, or run with on_bad_rows = 'set apart'.",
+    )
+
+
+def _absence(path: str) -> str:
+    """Why Spark did not give a file that it has listed."""
+    return EMPTY if os.path.exists(path) and not os.path.getsize(path) else GONE
+
+
+def _why(file: Unread) -> str:
+    before = f"; {file.rows} rows before that were read" if file.rows else ""
+    return f"{file.why}{before}"
+
+
+def files_of(checkpoint: Path, source: int, batch: int) -> Iterator[str]:
+    """The files that a source brought in a micro-batch."""
+    first, last = (_log_offset(checkpoint / "offsets" / str(b), source) for b in (batch - 1, batch))
+    log = checkpoint / "sources" / str(source)
+    seen: set[str] = set()
+    for entry in range(first + 1, last + 1):
+        # Every so often Spark writes one file for all entries so far, in place of the single one.
+        file = next((f for f in (log / str(entry), log / f"{entry}.compact") if f.exists()), None)
+        for line in file.read_text().splitlines()[1:] if file is not None else ():
+            said = json.loads(line)
+            if first < said["batchId"] <= last and said["path"] not in seen:
+                seen.add(said["path"])
+                yield unquote(urlparse(said["path"]).path)
+
+
+def _log_offset(file: Path, source: int) -> int:
+    if not file.exists():
+        return -1
+    lines = file.read_text().splitlines()[2:]
+    said = json.loads(lines[source]) if source < len(lines) and lines[source].startswith("{") else {}
+    return int(said.get("logOffset", -1))
+
+
+def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[Unread], batch: int) -> None:
+    n = len(bad)
+    first = [] if isinstance(relation, Stream) else [pa.nulls(n, pa.string())]
+    nothing = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
+    names = [*(["op"] if first else []), *(f.name for f in relation.fields)]
+    reasons = pa.repeat("unreadable file", n)
+    columns = [*nothing, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad])]
+    columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
+    table = pa.table(
+        [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])
+    )
+    folder = settings.own / "dead_letter" / folder_name(relation.name.lower())
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, folder / f"part-{batch:09}-files.parquet")

@@ -1,0 +1,73 @@
+"""The control source: commits of the catalog and the wall clock as a source of Spark's.
+
+Its offset says which commit is in force and what time it is; Spark writes it into its offset log with the offsets of
+the data before a micro-batch runs, so both are the same in a replay. Rows carry nothing: they only make the micro-batch
+happen, be it for the passing of time alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from eddyline.engine.actions import Quarantine
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.input.offsets import MARK
+
+NAME = "eddyline_control"
+
+
+class ControlSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "commit long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return ControlReader(Path(self.options["path"]), int(self.options["tick"]))
+
+
+class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, path: Path, tick: int) -> None:
+        """`tick`: milliseconds after which the passing of time alone makes a micro-batch; 0: never."""
+        self.log = CommitLog(path)
+        self.tick = tick
+        self._last: int | None = None  # the last commit to take, if the run takes only what is there now
+        self._seen = 0  # the last commit that was looked at for a quarantine
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._seen = self.log.latest()
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {MARK: 1, "commit": 0, "now": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        commit, now = self._commit(), time.time_ns() // 1_000_000
+        due = bool(self.tick) and self._last is None and now - start["now"] >= self.tick
+        if commit > start["commit"] or due:
+            return {MARK: 1, "commit": commit, "now": max(now, start["now"])}
+        return start
+
+    def _commit(self) -> int:
+        """The last commit to take: of those made while a run takes what is there now, only up to a quarantine."""
+        if self._last is None:
+            return self.log.latest()
+        while self.log.has(self._seen + 1):
+            self._seen += 1
+            if any(isinstance(action, Quarantine) for action in self.log.read(self._seen)):
+                self._last = self._seen
+        return self._last
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [InputPartition(end["commit"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"commit": pa.array([partition.value], pa.int64())})

@@ -1,0 +1,308 @@
+"""Delivery: what follows when all buckets have reported a micro-batch; the function of Spark's `foreachBatch`.
+
+What was staged is committed sink by sink, queries that went wrong are put into quarantine, and how the clocks stand is
+written down for the next micro-batch. All of it can be done again after an interruption: files come out the same, and
+what is sent elsewhere carries (batch, position), so that repeats can be told.
+
+Spark calls it in the driver's process or, over Spark Connect, in a process beside the server. There it is made anew
+from what is pickled: settings, the epoch of the run, where sources are declared, and users' functions. It reads the
+catalog from its log, and tells what it did by files of the checkpoint (`reports.py`, `counts.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.delivery.compaction import compact, end_compaction, limit_size
+from eddyline.delivery.marks import STAGED, Epoch, write_mark
+from eddyline.errors import CatalogError, Error, StateError
+from eddyline.spark.catalog import amendments
+from eddyline.spark.catalog.externals import owner_of
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.overlaps import require_apart
+from eddyline.spark.catalog.references import resolved
+from eddyline.spark.input.bad_files import report_bad_files
+from eddyline.spark.input.seen import Seen, read_seen, seen_file
+from eddyline.spark.output.counts import write_counts
+from eddyline.spark.output.dropped_sinks import delivery_error, keep_undelivered
+from eddyline.spark.output.epochs import begin_epoch, is_last
+from eddyline.spark.output.outputs import DEAD_LETTER, Staged, commit_files, remove_files
+from eddyline.spark.output.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
+from eddyline.spark.output.reports import write_reports
+from eddyline.spark.output.sending import Consumer, Sending, send
+from eddyline.spark.run.disk import writing
+from eddyline.spark.run.failures import interrupted_briefly, is_interruption
+from eddyline.spark.run.plan_files import sync_plan
+from eddyline.spark.run.private import locked, open_private
+from eddyline.spark.run.settings import Settings, write_whole
+from eddyline.spark.run.stages import as_batch
+from eddyline.sql.catalog import Catalog, Sink, Stream, Table
+from eddyline.sql.declared import declared
+from eddyline.sql.parser import parse
+
+KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
+TRIM_EVERY = 16  # micro-batches
+COMPACT_EVERY = 100  # micro-batches, for rows that were set apart
+log = logging.getLogger("eddyline")
+
+
+class Delivery:
+    def __init__(self, settings: Settings, mirror: Mirror) -> None:
+        self.settings = settings
+        self.mirror = mirror
+        self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
+        self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
+        self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
+        self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
+        self._claimed: set[str] = set()  # by their texts, the sinks whose folders this run has claimed
+        self._again = True  # whether the next batch may have been tried before
+        self._epoch: Epoch | None = None  # of the run
+        self._syncing = ThreadPoolExecutor(1, "eddyline-sync")
+        self._delivered: list[Sink] = []  # file sinks that the micro-batch has been delivered to
+        self._spark: SparkSession | None = None  # of the micro-batch, if Spark has called
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _elsewhere, (self.settings, self.epoch, self.relations, self.consumers)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Takes the reports of a micro-batch from Spark. A failure is noted at once: the process may end before Spark
+        tells that the run has."""
+        with interrupted_briefly():
+            try:
+                self._spark = frame.sparkSession
+                with as_batch(frame.sparkSession, batch):
+                    reports = [json.loads(r.report) for r in frame.collect()]
+                self.commit(batch, reports)
+            except Exception as e:
+                if not is_interruption(e):
+                    amendments.note_failure(self.settings, str(e))
+                raise
+
+    def check(self) -> None:
+        """Whether every sink can be served."""
+        sinks = list(self.mirror.catalog.sinks)
+        for i, sink in enumerate(sinks):
+            if sink.external.format.lower() == "foreach_batch":
+                self._consumer(sink)
+            if sink.external.format.lower() in FILES and "path" not in sink.external.options:
+                raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
+            require_own_path(sink, sinks[:i], self.settings.base)
+            resolved(sink.external.options, owner_of(sink))  # what it refers to is there
+        things = [*self.mirror.catalog.streams, *self.mirror.catalog.tables, *sinks]
+        for thing in things:
+            self._check_external(thing)
+        require_apart(things, Path(self.settings.checkpoint), self.settings.base)
+
+    def _check_external(self, thing: Stream | Table | Sink) -> None:
+        try:
+            self.mirror.rules.check(thing)
+        except CatalogError as e:
+            if isinstance(thing, Sink):
+                e.hint = f"{e.hint or ''} Or give it up (DROP SINK {thing.name}; by `eddyline query add`).".strip()
+            raise
+
+    @property
+    def epoch(self) -> Epoch:
+        assert self._epoch is not None, "a run has begun"
+        return self._epoch
+
+    def begin(self) -> None:
+        """Begins a run: it has a new epoch, and no run before it delivers any more."""
+        with self._lock():
+            self._epoch = begin_epoch(Path(self.settings.checkpoint), self.settings.base)
+
+    def prepare(self) -> None:
+        """Makes the folders of all sinks the run's own, and removes what is staged."""
+        self._claimed.clear()
+        self.claim(self.mirror.catalog.sinks)
+        for place in self._places(self.mirror.catalog.sinks):
+            end_compaction(place)
+        self.sweep()
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """One delivery at a time: over Spark Connect, that of a run which was stopped may still be at work."""
+        file = self.settings.own / "delivery.lock"
+        with writing(f"The checkpoint {self.settings.checkpoint!r}"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle = open_private(file, os.O_RDWR)
+        with locked(handle, file):
+            yield
+
+    def claim(self, sinks: Iterable[Sink]) -> None:
+        """Marks the folders of sinks as this run's, once in a run."""
+        for sink in (s for s in sinks if s.sql not in self._claimed):
+            claim(sink, self.settings, self.epoch)
+            self._claimed.add(sink.sql)
+
+    def sweep(self) -> None:
+        """Removes what interrupted attempts have staged; no task may be running."""
+        self._again = True
+        for place in self._places(self.mirror.catalog.sinks):
+            shutil.rmtree(place / STAGED, ignore_errors=True)
+
+    def _places(self, sinks: Iterable[Sink]) -> list[Path]:
+        return [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in sinks)]
+
+    def _sinks_of(self, staged: Sequence[Staged]) -> dict[str, Sink]:
+        """The sinks of now, in their order, and those of the batch that have gone since; by their text."""
+        found: dict[str, Sink] = {s.sql: s for s in self.mirror.catalog.sinks}
+        for text in sorted({s.declared for s in staged if s.sink != DEAD_LETTER} - found.keys()):
+            gone = declared(parse(text)[0].body, Catalog())
+            assert isinstance(gone, Sink)
+            found[text] = gone
+        return found
+
+    def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
+        begun = time.perf_counter()
+        if len(reports) != self.settings.buckets:
+            raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
+        with self._lock():
+            if not is_last(Path(self.settings.checkpoint), self.epoch):
+                raise StateError(f"Another run has begun on the checkpoint {self.settings.checkpoint!r}.")
+            self._commit(batch, reports)
+            write_reports(self.settings.own, batch, reports, time.perf_counter() - begun)
+
+    def _commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
+        self.mirror.catch_up()  # others may have declared the sinks of this batch
+        planned = self._syncing.submit(self._sync_plan, batch)
+        packed = [p for r in reports for p in r["packed"]]
+        staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
+        sinks = self._sinks_of(staged)
+        self._require_claimed()
+        if self._again:
+            remove_files(self.settings.own / "dead_letter", batch)
+        dead = [s for s in staged if s.sink == DEAD_LETTER]
+        commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
+        reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
+        for text, sink in sinks.items():
+            self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
+        planned.result()
+        self._announce(batch)
+        self._compact(batch)
+        self._write_clocks(batch, reports[0]["clocks"])
+        write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
+        self.seen.take(packed, seen_file(self.settings.own))
+        for failure in (f for r in (*reports, *packed) for f in r["failures"]):
+            self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
+        self._trim(batch, reports)
+        self._again = False
+
+    def _deliver_or_keep(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
+        """Delivers to a sink. If that fails the run stops, unless the sink was dropped: then its rows are kept."""
+        try:
+            self._deliver(sink, staged, batch)
+        except Exception as e:
+            if is_interruption(e):
+                raise
+            self.mirror.catch_up()
+            if sink.sql in {s.sql for s in self.mirror.catalog.sinks}:
+                raise delivery_error(sink, batch, e) from e
+            place = keep_undelivered(self.settings, sink, staged, batch)
+            log.warning("Rows for the sink %r, which was dropped, are kept in %s: %s", sink.name, place, e)
+
+    def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
+        place, format_ = place_of(sink, self.settings), sink.external.format.lower()
+        if format_ in FILES:
+            self.claim([sink])  # it may have been dropped since
+            committed = commit_files(place, staged, batch, format_, self.settings.durability)
+            if self._again:
+                # Files of an earlier attempt had the same rows: where they had the same names, no reader missed one.
+                remove_files(place, batch, committed)
+            self._delivered.append(sink)
+            return
+        for folder in sorted({s.folder for s in staged}):
+            files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]
+            consumer = self._consumer(sink) if format_ == "foreach_batch" else None
+            send(Sending(sink, folder, files, batch), self.epoch, self._spark, consumer)
+        for s in staged:
+            Path(s.file).unlink(missing_ok=True)
+
+    def _sync_plan(self, batch: int) -> None:
+        if self.settings.durability == "fsync":
+            sync_plan(Path(self.settings.checkpoint), batch)
+
+    def _require_claimed(self) -> None:
+        """Raises, before anything is moved, if the folder of some sink has been claimed by another run."""
+        self._delivered.clear()
+        sinks = [s for s in self.mirror.catalog.sinks if s.external.format.lower() in FILES]
+        self.claim(sinks)  # some may have been declared while this runs
+        for sink in sinks:
+            require_claimed(sink, self.settings, self.epoch)
+
+    def _announce(self, batch: int) -> None:
+        """Marks sinks as complete up to a batch, for readers that go by it: all rows of all families are in place."""
+        for sink in self._delivered:
+            mark = require_claimed(sink, self.settings, self.epoch)  # by now another run may have claimed it
+            if mark.complete < batch:
+                write_mark(place_of(sink, self.settings), replace(mark, complete=batch), self.settings.durability)
+
+    def _compact(self, batch: int) -> None:
+        """Merges files of old micro-batches. If that fails the run goes on, and the next time ends what was begun."""
+        wanted = [(place_of(s, self.settings), compact_after(s)) for s in self._delivered]
+        for place, every in (*wanted, (self.settings.own / "dead_letter", COMPACT_EVERY)):
+            if every is None or batch % every or not place.is_dir():
+                continue
+            try:
+                compact(place, batch - every)  # Spark may do this batch again, and none before it
+            except (Error, OSError, pa.ArrowException) as e:
+                log.warning("The files in %s could not be compacted: %s", place, e)
+        if batch % COMPACT_EVERY == 0 and self.settings.dead_letter_limit is not None:
+            limit_size(self.settings.own / "dead_letter", self.settings.dead_letter_limit, batch)
+
+    def _consumer(self, sink: Sink) -> Consumer:
+        found = self.consumers.get(sink.name.lower())
+        if found is None:
+            raise CatalogError(
+                f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
+            )
+        return found
+
+    def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
+        write_whole(self.settings.clocks_file(batch), json.dumps(clocks), self.settings.durability)
+        self.settings.clocks_file(batch - KEPT).unlink(missing_ok=True)
+        amendments.forget(self.settings, batch)
+
+    def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
+        """Lets go of commits that no bucket would need to come back.
+
+        This batch may still be done again, from the state that the one before it has left.
+        """
+        if self._needed is not None and self._needed[0] == batch - 1 and batch % TRIM_EVERY == 0:
+            with self.mirror.log.lock("skip") as held:  # another time will do
+                if held:
+                    self.mirror.log.trim(self._needed[1])
+        self._needed = batch, min(r["snapshot_version"] for r in reports)
+
+
+def _elsewhere(
+    settings: Settings, epoch: Epoch, relations: list[Stream | Table | None], consumers: dict[str, Consumer]
+) -> Delivery:
+    """The delivery of a run, in another process than the driver's."""
+    Thread(target=_end_with_server, daemon=True).start()
+    found = Delivery(settings, Mirror(settings.log()))
+    found._epoch, found.relations, found.consumers = epoch, relations, consumers
+    return found
+
+
+def _end_with_server() -> None:
+    """Ends this process when its parent, Spark's server, has ended: calls to it would be retried for minutes, while the
+    next run waits for the lock of delivery."""
+    server = os.getppid()
+    while os.getppid() == server:
+        time.sleep(0.5)
+    os._exit(1)

@@ -1,0 +1,195 @@
+"""Places: where checkpoints and sinks are on the file system, and that each sink has its own.
+
+A file sink marks its folder (`delivery/marks.py`): the format of what it writes, whose it is, and which runs wrote
+there. Committing a micro-batch removes what an earlier attempt has left of it, so two that wrote to one folder would
+remove each other's rows: whoever finds another's mark does not start. A checkpoint that went back, restored from a
+backup, or a copy of it, would write rows again that are there: it does not start either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from eddyline.delivery.durable import fsync_folder, make_folder
+from eddyline.delivery.marks import FORMAT, KEPT_EPOCHS, Epoch, Mark, last_batch, read_mark, write_mark
+from eddyline.delivery.names import folder_name
+from eddyline.errors import CatalogError, StateError
+from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.run.settings import Settings
+from eddyline.sql.catalog import Sink
+
+FILES = ("parquet", "json")  # sinks that are folders of files, with a path of their own
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+
+
+def local_path(text: str | Path, what: str) -> Path:
+    """A path of this machine's file system, from a path or a file: address."""
+    given = str(text)
+    scheme = _SCHEME.match(given)
+    if scheme is None:
+        return Path(given)
+    if scheme[1].lower() != "file":
+        raise StateError(
+            f"The {what} {given!r} is not on a file system.",
+            hint="Mount it where the driver and all executors see it, and give that path.",
+        )
+    return Path("/" + given[scheme.end() :].lstrip("/"))
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of an address, in lower case; empty for a plain path."""
+    found = _SCHEME.match(path)
+    return "" if found is None else found[1].lower()
+
+
+def is_local(path: str) -> bool:
+    """Whether an address is a path of this machine's file system."""
+    return scheme_of(path) in ("", "file")
+
+
+def place_of(sink: Sink, settings: Settings) -> Path:
+    """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
+    is_file = sink.external.format.lower() in FILES
+    return sink_path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
+
+
+def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
+    """Raises if a sink writes into the folder of another, or around it; relative paths begin at `base`."""
+    compact_after(sink)
+    mine = _written(sink, base)
+    for other in others:
+        theirs = _written(other, base)
+        if mine is not None and theirs is not None and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
+            raise CatalogError(
+                f"The sinks {sink.name!r} and {other.name!r} would write to the same folder: {str(mine)!r}.",
+                hint="Give each a path of its own.",
+            )
+
+
+def compact_after(sink: Sink) -> int | None:
+    """After how many micro-batches the files of a sink are compacted; None: they are not."""
+    said = sink.external.options.get("compact")
+    if said is None or sink.external.format.lower() not in FILES:
+        return None
+    if not said.isdecimal() or not 0 < int(said) < 2**31:
+        raise CatalogError(
+            f"The sink {sink.name!r} cannot be compacted after {said!r} micro-batches.",
+            hint="OPTIONS (compact '100') leaves the files of the last 100 micro-batches as they are.",
+        )
+    return int(said)
+
+
+def _written(sink: Sink, base: str) -> Path | None:
+    if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
+        return None
+    return Path(os.path.normpath(sink_path(sink, base)))
+
+
+def sink_path(sink: Sink, base: str) -> Path:
+    """The folder of a file sink."""
+    return Path(base) / local_path(sink.external.options["path"], f"path of sink {sink.name!r}")
+
+
+def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
+    """Raises if a file sink, declared for a pipeline, could not be written or would mix with the rows of another.
+
+    Where a relative path begins only the run knows: that is its `base`.
+    """
+    place = _written(sink, base)
+    if place is None or not place.is_absolute():
+        return
+    there = next(p for p in (place, *place.parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise CatalogError(
+            f"The sink {sink.name!r} cannot write to {str(place)!r}.", hint="Give it a path that can be written."
+        )
+    mark, mine = read_mark(place), json.loads(pipeline.read_text()) if pipeline.exists() else {}
+    if mark is not None and "identity" in mine:
+        _require_same(sink, place, mark, mine["identity"])
+
+
+def claim(sink: Sink, settings: Settings, epoch: Epoch) -> None:
+    """Marks the folder of a file sink as written by this run; raises if its rows are of another history than the
+    checkpoint's, or if it cannot be written."""
+    if sink.external.format.lower() not in FILES:
+        return
+    place, checkpoint = place_of(sink, settings), Path(settings.checkpoint)
+    try:
+        last = last_batch(place)
+        if last is None:
+            mark = _mark_without_rows(place, settings.identity, checkpoint)
+        else:
+            mark = read_mark(place)
+            if mark is not None:
+                _require_same(sink, place, mark, settings.identity)
+            _require_own_history(sink, place, mark, last, checkpoint)
+        before = mark or Mark(sink.name, "", settings.identity)
+        epochs = before.epochs if before.epoch == epoch.id else (*before.epochs, epoch)[-KEPT_EPOCHS:]
+        complete = max(before.complete, committed(checkpoint))
+        mine = replace(before, sink=sink.name, checkpoint=settings.checkpoint, epochs=epochs, complete=complete)
+        make_folder(place)
+        write_mark(place, mine, "fsync")
+        fsync_folder(place)
+    except OSError as e:
+        raise StateError(
+            f"The sink {sink.name!r} cannot write to {str(place)!r}: {e.strerror}.", hint="Mend that, or its path."
+        ) from None
+
+
+def require_claimed(sink: Sink, settings: Settings, epoch: Epoch) -> Mark:
+    """The mark of a sink's folder; raises unless this run was the last to claim it."""
+    place = place_of(sink, settings)
+    mark = read_mark(place)
+    if mark is None:
+        raise StateError(f"The mark of {str(place)!r} is gone.", hint="Start the pipeline again.")
+    if mark.epoch != epoch.id:
+        raise StateError(
+            f"Another run writes to the folder {str(place)!r} of sink {sink.name!r}, with the checkpoint "
+            f"{mark.checkpoint!r}: one of the two checkpoints is a copy of the other.",
+            hint="Let only one of them run, or give their sinks paths of their own.",
+        )
+    return mark
+
+
+def _mark_without_rows(place: Path, identity: str, checkpoint: Path) -> Mark | None:
+    """What is left of the mark of a folder that has no rows: another's is of no account."""
+    try:
+        mark = read_mark(place)
+    except StateError:
+        return None
+    if mark is None or (mark.identity, mark.format) != (identity, FORMAT):
+        return None
+    known = [s.epoch for s in run_starts(checkpoint)]
+    return mark if foreign_from(mark, known) is None else replace(mark, epochs=(), complete=-1)
+
+
+def _require_own_history(sink: Sink, place: Path, mark: Mark | None, last: int, checkpoint: Path) -> None:
+    foreign = None if mark is None else foreign_from(mark, [s.epoch for s in run_starts(checkpoint)])
+    if foreign is None and last <= planned(checkpoint):
+        return
+    first = planned(checkpoint) + 1 if foreign is None else foreign
+    raise StateError(
+        f"The folder {str(place)!r} of sink {sink.name!r} has rows of a run that the checkpoint {str(checkpoint)!r} "
+        f"does not know, from micro-batch {first} on: the checkpoint was restored from a backup, or is a copy.",
+        hint=f"`eddyline checkpoint rewind --checkpoint {checkpoint}` removes those rows, and the next run goes on "
+        "exactly. Or go on with the checkpoint that wrote them, or use another path.",
+    )
+
+
+def _require_same(sink: Sink, place: Path, mark: Mark, identity: str) -> None:
+    has = f"The folder {str(place)!r} of sink {sink.name!r} has rows"
+    if mark.format != FORMAT:
+        raise StateError(
+            f"{has} of format {mark.format}, this version writes {FORMAT}.",
+            hint="Use the version of Eddyline that wrote them, or another path.",
+        )
+    if mark.identity != identity and last_batch(place) is not None:
+        raise StateError(
+            f"{has} of another run, with the checkpoint {mark.checkpoint!r}.",
+            hint="Go on with that checkpoint, or use another path, or remove the folder if nobody needs its rows.",
+        )

@@ -1,0 +1,106 @@
+"""What is in a checkpoint, read without Spark and without running anything from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from eddyline.delivery.marks import last_batch, read_mark
+from eddyline.engine.clocks import StreamClock
+from eddyline.errors import StateError
+from eddyline.spark.output.epochs import committed, planned, run_starts
+from eddyline.spark.run.checkpoint import FORMAT, fixed, mirror_of
+from eddyline.spark.run.rewinding import file_sinks
+from eddyline.spark.run.settings import pipeline_file
+from eddyline.state.delta import MIN
+
+SHOWN = 50  # families that are told one by one, the largest
+
+
+@dataclass(frozen=True)
+class Fact:
+    what: str
+    value: str
+
+
+def facts(checkpoint: Path) -> Iterator[Fact]:
+    """What an operator wants to know of a checkpoint, in the order in which it is shown."""
+    known = fixed(checkpoint)
+    if known is None:
+        raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
+    mirror = mirror_of(checkpoint)
+    said = json.loads(pipeline_file(checkpoint).read_text())
+    yield Fact("checkpoint", str(checkpoint))
+    yield Fact("format", str(FORMAT))
+    yield Fact("identity", known.identity or "none, from an older version")
+    starts = run_starts(checkpoint)
+    if starts:
+        yield Fact("epoch", f"{starts[-1].epoch.id}, started {starts[-1].started}, run {len(starts)}")
+    yield Fact("buckets", f"{known.buckets}")
+    yield Fact("clock", known.clock)
+    yield Fact("micro-batches", f"{planned(checkpoint) + 1} planned, {committed(checkpoint) + 1} committed")
+    yield Fact("catalog version", f"{mirror.version}")
+    yield Fact("sources", ", ".join(n for n in said.get("sources", []) if n) or "none yet")
+    clocks = clocks_of(checkpoint)
+    for stream in mirror.catalog.streams:
+        yield Fact(f"stream {stream.name}", _watermark(clocks.get(stream.name.lower(), {}), stream.delay))
+    for table in mirror.catalog.tables:
+        rows = f"{len(mirror.tables[table.name.lower()]):,} rows"
+        yield Fact(f"table {table.name}", rows if table.external is None else "from a source")
+    for function in mirror.catalog.functions:
+        yield Fact(f"function {function.name}", "registered")
+    families = sorted(mirror.registry, key=lambda f: -len(f.queries))
+    yield Fact("queries", f"{sum(len(f.queries) for f in families):,} in {len(families):,} families")
+    for family in families[:SHOWN]:
+        out = len(mirror.quarantined.get(family.number, {}))
+        count = f"{len(family.queries):,} {'query' if len(family.queries) == 1 else 'queries'}" + (
+            f", {out:,} in quarantine" if out else ""
+        )
+        yield Fact(f"family {family.name}", f"{family.kind}, {count}")
+    places = {sink.name: place for sink, place in file_sinks(checkpoint)}
+    for sink in mirror.catalog.sinks:
+        place = places.get(sink.name)
+        yield Fact(f"sink {sink.name}", sink.external.format if place is None else _sink(sink.external.format, place))
+    for name, size in sizes(checkpoint).items():
+        yield Fact(f"bytes of {name}", f"{size:,}")
+
+
+def clocks_of(checkpoint: Path) -> dict[str, dict[str, int]]:
+    """How the clocks of streams stand after the last committed micro-batch."""
+    file = checkpoint / "eddyline" / "clocks" / f"{committed(checkpoint):09}.json"
+    found: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def sizes(checkpoint: Path) -> dict[str, int]:
+    """Bytes of each part of a checkpoint."""
+    parts = {
+        "catalog": "eddyline/catalog",
+        "state": "state",
+        "dead letters": "eddyline/dead_letter",
+        "everything": "",
+    }
+    return {
+        name: sum(f.stat().st_size for f in (checkpoint / below).rglob("*") if f.is_file())
+        for name, below in parts.items()
+    }
+
+
+def _watermark(clock: Mapping[str, int], delay: int) -> str:
+    watermark = StreamClock(delay, clock.get("high", MIN), clock.get("floor", MIN)).watermark
+    if watermark == MIN:
+        return "no row yet"
+    return f"watermark {datetime(1970, 1, 1) + timedelta(microseconds=watermark)}"
+
+
+def _sink(format_: str, place: Path) -> str:
+    last = last_batch(place)
+    try:
+        mark = read_mark(place)
+    except StateError:
+        mark = None
+    complete = "no mark" if mark is None else f"complete up to micro-batch {mark.complete}"
+    return f"{format_}, {place}: {'no rows' if last is None else f'last rows of micro-batch {last}'}, {complete}"

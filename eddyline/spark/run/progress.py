@@ -1,0 +1,281 @@
+"""Progress: figures of every micro-batch, from the reports of its buckets and from what Spark says of it.
+
+A batch's figures are complete when Spark has told how long the whole of it took; then those who listen get them, once.
+Seconds of work that ran side by side are told as wall time: the least that so many cores need for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from eddyline.engine.clocks import StreamClock
+from eddyline.operators.user_functions import FunctionWarning
+from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.output.counts import sum_by_number
+from eddyline.spark.output.reports import Reports, read_reports
+from eddyline.state.delta import MIN
+
+LISTED = 20  # unread files that are named at the end of a run
+Listener = Callable[["Figures"], None]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where the seconds of a micro-batch went."""
+
+    pack: float = 0.0  # rows checked and routed, stateless families answered
+    process: float = 0.0  # the other families' steps, and their changes written to files
+    state: float = 0.0  # buckets brought back from Spark's state, and kept in it
+    sink: float = 0.0  # delivery
+    spark: float = 0.0  # the rest: planning, scheduling, reading sources, shuffling
+
+    @property
+    def total(self) -> float:
+        return self.pack + self.process + self.state + self.sink + self.spark
+
+
+@dataclass(frozen=True)
+class OfFamily:
+    queries: int  # none of a view
+    changes: int = 0
+    state_rows: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True)
+class OfStream:
+    """Of a stream or a table with a source."""
+
+    rows: int = 0  # that came, with those set apart
+    late: int = 0
+    bad: int = 0  # rows, and files that could not be read at all
+    watermark: float | None = None  # seconds since 1970; None: no row has come yet, or it is a table
+
+
+@dataclass(frozen=True)
+class Figures:
+    batch: int
+    ended: float  # seconds since 1970
+    version: int  # of the catalog, the last commit that has taken effect
+    families: Mapping[str, OfFamily]
+    streams: Mapping[str, OfStream]
+    split: Split
+    state_bytes: int = 0
+    cache_hits: int = 0  # buckets that were found in memory
+    cache_misses: int = 0  # buckets that had to be brought back
+    backlog: int | None = None  # rows that wait at the sources, if these tell
+    first_bad: str = ""  # what was wrong with the first bad row
+    warnings: Sequence[FunctionWarning] = ()  # of functions whose calls failed, one for each
+    unread: tuple[str, ...] = ()  # files that could not be read, each with the reason
+
+    @property
+    def seconds(self) -> float:
+        return self.split.total
+
+    @property
+    def rows(self) -> int:
+        return sum(s.rows for s in self.streams.values())
+
+    @property
+    def late(self) -> int:
+        return sum(s.late for s in self.streams.values())
+
+    @property
+    def bad(self) -> int:
+        return sum(s.bad for s in self.streams.values())
+
+    @property
+    def changes(self) -> int:
+        return sum(f.changes for f in self.families.values())
+
+    @property
+    def queries(self) -> int:
+        return sum(f.queries for f in self.families.values())
+
+    @property
+    def quarantined(self) -> int:
+        return sum(f.quarantined for f in self.families.values())
+
+    @property
+    def state_rows(self) -> int:
+        return sum(f.state_rows for f in self.families.values())
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    @property
+    def changes_per_second(self) -> float:
+        return self.changes / self.seconds if self.seconds else 0.0
+
+    def lag(self, now: float | None = None) -> float | None:
+        """Seconds that the slowest watermark is behind the wall clock, at the end of the batch or now."""
+        known = [s.watermark for s in self.streams.values() if s.watermark is not None]
+        return (self.ended if now is None else now) - min(known) if known else None
+
+
+@dataclass
+class Totals:
+    """Sums over all micro-batches since the pipeline was made."""
+
+    batches: int = 0
+    rows: int = 0
+    late: int = 0
+    bad: int = 0
+    unread_files: int = 0
+    unread: list[str] = field(default_factory=list)  # the first of them, each with the reason
+    changes: int = 0
+    seconds: float = 0.0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    families: dict[str, int] = field(default_factory=dict)  # changes of each that still stands
+
+    def add(self, f: Figures) -> None:
+        self.batches += 1
+        for name in ("rows", "late", "bad", "changes", "seconds", "cache_hits", "cache_misses"):
+            setattr(self, name, getattr(self, name) + getattr(f, name))
+        self.unread_files += len(f.unread)
+        self.unread += f.unread[: max(0, LISTED - len(self.unread))]
+        self.families = {n: self.families.get(n, 0) + of.changes for n, of in f.families.items()}
+
+
+class Progress:
+    """Gathers the figures of a pipeline, from what its delivery has written and from what Spark says."""
+
+    def __init__(self, own: Path, mirror: Mirror, cores: int) -> None:
+        """`own` is the folder of Eddyline's files in the checkpoint."""
+        self.own = own
+        self.mirror = mirror
+        self.cores = cores
+        self.latest: Figures | None = None
+        self.totals = Totals()
+        self.listeners: list[Listener] = []
+        self._next: int | None = None  # the first micro-batch whose figures are yet to come
+        self._lock = threading.RLock()  # Spark tells in a thread of its own; a listener may ask for figures
+
+    def begin(self, first: int) -> None:
+        """A run begins, and `first` is its first micro-batch."""
+        with self._lock:
+            self._next = first if self._next is None else min(first, self._next)
+
+    def heard(self, said: Mapping[str, Any]) -> None:
+        """Spark has told of a micro-batch: its StreamingQueryProgress. It tells in order."""
+        batch = said["batchId"]
+        with self._lock:
+            if self._next is None or batch < self._next or read_reports(self.own, batch) is None:
+                return
+            self.mirror.catch_up()
+            for reports in (read_reports(self.own, b) for b in range(self._next, batch + 1)):
+                if reports is not None:
+                    found = figures(reports, self.mirror, self.cores)
+                    self._close(completed(found, said) if found.batch == batch else found)
+            self._next = batch + 1
+
+    def _close(self, found: Figures) -> None:
+        self.latest = found
+        self.totals.add(found)
+        for listener in list(self.listeners):
+            try:
+                listener(found)
+            except Exception:  # whoever watches must not stop what is watched
+                logging.getLogger("eddyline").exception("A listener failed.")
+
+
+def figures(told: Reports, mirror: Mirror, cores: int) -> Figures:
+    """What the reports of all buckets tell of a micro-batch."""
+    reports = told.buckets
+    packed = [p for r in reports for p in r["packed"]]
+    unread = [(name, found) for r in reports for name, found in r.get("bad_files", {}).items()]
+    files = [{"relation": n, "rows": 0, "late": 0, "bad": len(found), "first_bad": found[0]} for n, found in unread]
+    split = Split(
+        pack=spread((p["seconds"] for p in packed), cores),
+        process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
+        state=spread((r["restore_seconds"] + r["state_seconds"] for r in reports), cores),
+        sink=told.seconds,
+    )
+    return Figures(
+        batch=told.batch,
+        unread=tuple(why for _, found in unread for why in found),
+        ended=told.ended,
+        version=min(r["version"] for r in reports),
+        families=_families(mirror, reports, packed),
+        streams=_streams(mirror, reports[0]["clocks"], [*packed, *files]),
+        split=split,
+        state_bytes=sum(r["state_bytes"] for r in reports),
+        cache_hits=sum(r["cache"] == "hit" for r in reports),
+        cache_misses=sum(r["cache"] == "miss" for r in reports),
+        first_bad=next((p["first_bad"] for p in (*packed, *files) if p["first_bad"]), ""),
+        warnings=_warnings([*reports, *packed]),
+    )
+
+
+def completed(found: Figures, said: Mapping[str, Any]) -> Figures:
+    """The figures with what Spark says of the same micro-batch."""
+    rest = said["durationMs"]["triggerExecution"] / 1000 - found.split.total
+    return replace(found, split=replace(found.split, spark=max(0.0, rest)), backlog=backlog(said))
+
+
+def spread(seconds: Iterable[float], cores: int) -> float:
+    """The least wall time in which so many cores can do tasks of these lengths."""
+    tasks = list(seconds)
+    return max(sum(tasks) / max(1, cores), max(tasks, default=0.0))
+
+
+def backlog(said: Mapping[str, Any]) -> int | None:
+    """Rows that sources have beyond the micro-batch; None if no source tells it by offsets of partitions."""
+    found = None
+    for source in said.get("sources", ()):
+        end, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(end, dict) or not isinstance(latest, dict):
+            continue
+        for topic, partitions in latest.items():
+            read = end.get(topic)
+            if isinstance(partitions, dict) and isinstance(read, dict):
+                found = (found or 0) + sum(max(0, at - read.get(n, at)) for n, at in partitions.items())
+    return found
+
+
+def _families(
+    mirror: Mirror, reports: Sequence[Mapping[str, Any]], packed: Sequence[Mapping[str, Any]]
+) -> dict[str, OfFamily]:
+    changes = sum_by_number(r["matches"] for r in (*reports, *packed))
+    state = sum_by_number(r["state_rows"] for r in reports)
+    with mirror.guard:
+        out = {number: len(queries) for number, queries in mirror.quarantined.items()}
+        standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in mirror.registry}
+    return {
+        name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
+        for n, (name, queries) in standing.items()
+    }
+
+
+def _warnings(reports: Sequence[Mapping[str, Any]]) -> tuple[FunctionWarning, ...]:
+    """What went wrong in each function, in all reports together."""
+    found: dict[str, FunctionWarning] = {}
+    for told in (w for r in reports for w in r.get("functions", ())):
+        first = found.get(told["function"], FunctionWarning(**told | {"rows": 0}))
+        found[told["function"]] = replace(first, rows=first.rows + told["rows"])
+    return tuple(found.values())
+
+
+def _streams(
+    mirror: Mirror, clocks: Mapping[str, Mapping[str, int]], packed: Sequence[Mapping[str, Any]]
+) -> dict[str, OfStream]:
+    found: dict[str, OfStream] = {}
+    with mirror.guard:
+        for stream in mirror.catalog.streams:
+            clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
+            watermark = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
+            found[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)
+    for p in packed:
+        name = p["relation"].lower()
+        if name:
+            before = found.get(name, OfStream())
+            sums = {n: getattr(before, n) + p[n] for n in ("rows", "late", "bad")}
+            found[name] = replace(before, **sums)
+    return found

@@ -1,0 +1,64 @@
+"""Rewinding the sinks of a checkpoint to where the checkpoint is: after a backup was restored, or a copy wrote there.
+
+Spark does again what it has planned and not committed, so rows from the micro-batch after the last committed one on are
+removed; in a folder where a run wrote that the checkpoint does not know, from its first micro-batch on, if that is
+earlier. What was sent elsewhere cannot be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eddyline.delivery.marks import KEPT_EPOCHS, last_batch, read_mark
+from eddyline.delivery.rewinding import Rewind, rewind_files, rewind_mark, rewind_of
+from eddyline.errors import StateError
+from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.output.places import FILES, sink_path
+from eddyline.spark.run.checkpoint import Alone, mirror_of
+from eddyline.sql.catalog import Sink
+
+
+@dataclass(frozen=True)
+class SinkRewind:
+    sink: Sink
+    rewind: Rewind
+
+
+def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
+    """The file sinks of a checkpoint's catalog, with their folders as the last run had them."""
+    starts = run_starts(checkpoint)
+    base = starts[-1].base if starts else str(Path.cwd())
+    for sink in mirror_of(checkpoint).catalog.sinks:
+        if sink.external.format.lower() in FILES:
+            yield sink, sink_path(sink, base)
+
+
+def plan_rewind(checkpoint: Path) -> list[SinkRewind]:
+    """What a rewind would remove, sink by sink; nothing for sinks whose history is the checkpoint's."""
+    known = [s.epoch for s in run_starts(checkpoint)]
+    wanted = []
+    for sink, place in file_sinks(checkpoint):
+        mark = read_mark(place)
+        foreign = None if mark is None else foreign_from(mark, known)
+        last = last_batch(place)
+        if mark is not None and len(mark.epochs) == KEPT_EPOCHS and foreign == mark.epochs[0].first:
+            raise StateError(
+                f"Too many runs wrote to {str(place)!r} since: from where on its rows differ is not known.",
+                hint=f"Give the sink {sink.name!r} another path.",
+            )
+        if foreign is not None or (last is not None and last > planned(checkpoint)):
+            first = min(committed(checkpoint) + 1, foreign if foreign is not None else committed(checkpoint) + 1)
+            wanted.append(SinkRewind(sink, rewind_of(place, first)))
+    return wanted
+
+
+def rewind(checkpoint: Path, wanted: list[SinkRewind]) -> None:
+    """Carries out what was planned; no run may be at work on the checkpoint."""
+    known = {s.epoch.id for s in run_starts(checkpoint)}
+    with Alone(checkpoint):
+        rewind_files(rewind_of(checkpoint / "eddyline" / "dead_letter", committed(checkpoint) + 1))
+        for w in wanted:
+            rewind_files(w.rewind)
+            rewind_mark(w.rewind, known)

@@ -1,0 +1,162 @@
+"""The Spark session of the command line: what pipelines want is set, and Spark is quiet.
+
+Spark runs in a session of its own, as POSIX has it, so that Ctrl-C reaches the command alone, which then stops the
+pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display. Unless
+all logs are wanted, three things are left out that no setting of Spark's silences: the warning of the JVM about its
+modules, what the first Python worker of `transformWithState` prints about itself, and the last words of a streaming
+source that Spark has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from eddyline.errors import StateError
+from eddyline.spark.run.class_archive import reading_options
+from eddyline.spark.run.failures import is_gone
+from eddyline.spark.run.starting import start_residents
+
+Logs = Literal["quiet", "all"]
+NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
+_TRACEBACK, _CHAIN = "Traceback (most recent call last):", "During handling of the above exception"
+_SOURCE, _CLOSED = "python_streaming_source_runner.py", ("EOFError", "BrokenPipeError", "ConnectionResetError")
+_LOG_SETTINGS = Path(__file__).with_name("log4j2-quiet.properties")
+
+
+def session(
+    master: str | None, name: str, *, logs: Logs = "quiet", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session, or the one that is there. `conf` goes before what is set here."""
+    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SparkSession.builder.appName(name).getOrCreate()  # another has started Spark: it has set what it wants
+    wanted = settings(master or "local[*]", name) | dict(conf or {})
+    environment(wanted["spark.master"], logs)
+    found = SparkConf().setAll(list(wanted.items()))
+    try:
+        gateway = _gateway(found, logs)
+        if _have_own_python(wanted):
+            start_residents(wanted["spark.master"], gateway.proc.pid)
+        SparkContext(conf=found, gateway=gateway)
+    except PySparkRuntimeError as e:
+        if e.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        hint = "`eddyline doctor` says what is missing; is the master right?"
+        raise StateError(f"Spark did not start with the master {wanted['spark.master']!r}.", hint=hint) from None
+    return SparkSession.builder.getOrCreate()
+
+
+def stop(spark: SparkSession) -> None:
+    """Ends Spark; one whose JVM has died has nothing to end."""
+    try:
+        spark.conf.get("spark.app.name")
+    except Exception as e:
+        if is_gone(e):
+            return
+        raise
+    spark.stop()
+
+
+def settings(master: str, name: str) -> dict[str, str]:
+    found = {
+        "spark.master": master,
+        "spark.app.name": name,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_local(master):
+        # Pipelines have no tables of Spark's, and none of its folders should appear where the command is run.
+        found |= {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse"}
+    return found
+
+
+def environment(master: str, logs: Logs) -> None:
+    """What Spark's own processes are told through the environment; what the user has set there stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A JVM has hundreds of threads, and an arena of memory for each few of them grows for hours.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        options += reading_options()
+    if logs == "quiet":
+        options.append(f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options).strip()
+
+
+def _have_own_python(conf: Mapping[str, str]) -> bool:
+    """Whether Spark's workers run here, with this Python and its modules: then residents can be started from here."""
+    others = {"spark.pyspark.python", "spark.submit.pyFiles", "spark.files"} & conf.keys()
+    return is_local(conf["spark.master"]) and os.environ["PYSPARK_PYTHON"] == sys.executable and not others
+
+
+def use_own_python(spark: SparkSession) -> None:
+    """Lets a local Spark that somebody else has started run its workers with this Python, unless one was chosen."""
+    if is_remote():
+        return  # its server has chosen
+    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None) is not None
+    if not chosen and is_local(spark.conf.get("spark.master", None) or ""):
+        spark.sparkContext.pythonExec = sys.executable
+
+
+def is_local(master: str) -> bool:
+    return master.partition("[")[0] == "local"
+
+
+def _gateway(conf: SparkConf, logs: Logs) -> Any:
+    """Starts the JVM."""
+    read, write = os.pipe()
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stderr": write, "start_new_session": True}
+        )
+    finally:
+        os.close(write)
+        lines = os.fdopen(read, encoding="utf-8", errors="replace")
+        threading.Thread(target=_pass_on, args=(lines, NOISE if logs == "quiet" else ()), daemon=True).start()
+    return gateway
+
+
+def _pass_on(lines: TextIO, noise: Iterable[str]) -> None:
+    for line in without(lines, noise):
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def without(lines: Iterable[str], noise: Iterable[str]) -> Iterable[str]:
+    """The lines that hold no noise; what only leads on from a dropped line is dropped with it.
+
+    With noise to drop, neither is a traceback shown that says no more than that Spark has ended a streaming source:
+    its Python process may see the closed connection before it is told to end.
+    """
+    noise = tuple(noise)
+    dropped = False
+    held: list[str] = []  # a traceback, up to its last line
+    for line in lines:
+        if noise and (held or line.startswith(_TRACEBACK)):
+            held.append(line)
+            if len(held) > 1 and not line.startswith(" "):
+                dropped = _ends_source(held)
+                if not dropped:
+                    yield from held
+                held = []
+            continue
+        dropped = any(n in line for n in noise) or (dropped and (not line.strip() or line.startswith(_CHAIN)))
+        if not dropped:
+            yield line
+    yield from held
+
+
+def _ends_source(traceback: list[str]) -> bool:
+    return traceback[-1].startswith(_CLOSED) and any(_SOURCE in line for line in traceback)

@@ -1,0 +1,129 @@
+"""What is fixed for the life of a run, or for one micro-batch, and known to every process of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from eddyline.delivery.durable import Durability, fsync_folder, make_folder
+from eddyline.errors import StateError
+from eddyline.spark.run.disk import writing
+from eddyline.spark.run.private import open_private
+
+if TYPE_CHECKING:
+    from eddyline.spark.catalog.commits import CommitLog
+    from eddyline.spark.catalog.trust import Approvals
+
+
+@dataclass(frozen=True)
+class Settings:
+    checkpoint: str
+    buckets: int
+    clock_policy: Literal["min", "max"]
+    base: str  # relative paths of sinks begin here
+    on_bad_rows: Literal["set apart", "stop"]
+    on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
+    identity: str = ""  # of the checkpoint: another one may have been at the same place before
+    durability: Literal["fsync", "none"] = "fsync"  # whether files are on the disk before they are announced
+    dead_letter_limit: int | None = None  # bytes that the rows set apart of a stream may take; the oldest go first
+    key: bytes = field(default=b"", repr=False)  # by which approvals of functions are told; empty: the user's own
+
+    @property
+    def own(self) -> Path:
+        """Eddyline's own files beside those of Spark's checkpoint."""
+        return Path(self.checkpoint) / "eddyline"
+
+    def log(self) -> CommitLog:
+        from eddyline.spark.catalog.commits import CommitLog
+
+        return CommitLog(self.own / "catalog")
+
+    def approvals(self) -> Approvals:
+        from eddyline.spark.catalog.trust import Approvals
+
+        return Approvals(self.own, self.identity, self.key)
+
+    def clocks_file(self, batch: int) -> Path:
+        return self.own / "clocks" / f"{batch:09}.json"
+
+
+def pipeline_file(checkpoint: Path) -> Path:
+    """What was fixed by the first run of a checkpoint."""
+    return checkpoint / "eddyline" / "pipeline.json"
+
+
+def identity_of(checkpoint: Path) -> str:
+    """By which a checkpoint is told from others at the same place; empty if it has none, or is yet to begin."""
+    try:
+        return str(json.loads(pipeline_file(checkpoint).read_text()).get("identity", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+def fix_sources(settings: Settings, names: Sequence[str]) -> None:
+    """Spark's plan has its sources for good: they are those of the first micro-batch."""
+    folder = Path(settings.checkpoint)
+    saved = json.loads(pipeline_file(folder).read_text())
+    known = saved.get("sources", list(names))
+    if known != list(names) and has_begun(folder):
+        raise StateError(
+            f"The checkpoint {settings.checkpoint!r} has the sources {_listed(known)}, not {_listed(names)}.",
+            hint="Declare the same streams and tables in the same order, or begin another checkpoint.",
+        )
+    if known != list(names):
+        shutil.rmtree(folder / "sources", ignore_errors=True)  # what Spark has seen of others that never began
+    write_whole(pipeline_file(folder), json.dumps(saved | {"sources": list(names)}))
+
+
+def sources_of(checkpoint: Path) -> list[str]:
+    """The streams and tables, in lower case, that had sources when the checkpoint was last started."""
+    try:
+        saved = json.loads(pipeline_file(checkpoint).read_text())
+        return [str(name) for name in saved.get("sources", ())]
+    except (OSError, ValueError, AttributeError):
+        return []
+
+
+def has_begun(checkpoint: Path) -> bool:
+    """Whether Spark has planned a micro-batch: from then on sources, and what scripts have said, stay."""
+    return any(f.name.isdigit() for f in (checkpoint / "offsets").glob("*"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(n for n in names if n) or "none"
+
+
+def write_whole(file: Path, text: str, durability: Durability = "fsync") -> None:
+    """Writes a file, its owner's alone, that is there whole or not at all, also after a loss of power."""
+    beside = file.with_name(f".{file.name}")
+    with writing(f"The file {str(file)!r}"):
+        if not file.parent.is_dir():
+            make_folder(file.parent)
+        try:
+            with os.fdopen(open_private(beside, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as f:
+                f.write(text)
+                f.flush()
+                if durability == "fsync":
+                    os.fsync(f.fileno())
+            os.replace(beside, file)
+            if durability == "fsync":
+                fsync_folder(file.parent)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a micro-batch is, the same for all its partitions."""
+
+    batch: int
+    version: int  # of the catalog
+    now: int  # wall clock, milliseconds
+    clocks: dict[str, Any]  # by stream: how its clock stood before
+    amended: int = 0  # how often a later commit of the catalog took the place of the one it was planned with

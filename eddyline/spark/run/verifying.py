@@ -1,0 +1,178 @@
+"""Whether a checkpoint is whole, as far as its files tell: each problem is a sentence that names the file.
+
+Spark's files are held against the checksums beside them, the catalog's against their digests. State is there if, for
+every bucket, some snapshot and all changes since lead to the last committed micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from eddyline.delivery.marks import folders_of, last_batch, parts_of, read_mark
+from eddyline.errors import Error
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.input.offsets import offset_in
+from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.run.checkpoint import fixed
+from eddyline.spark.run.rewinding import file_sinks
+
+_VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
+
+
+def problems(checkpoint: Path) -> Iterator[str]:
+    """What is wrong with a checkpoint; nothing if all is well."""
+    try:
+        known = fixed(checkpoint)
+    except Error as e:
+        yield str(e.message)
+        return
+    if known is None:
+        yield f"{str(checkpoint)!r} is not the checkpoint of a pipeline."
+        return
+    yield from _checksums(checkpoint)
+    yield from _catalog(checkpoint)
+    yield from _batches(checkpoint)
+    yield from _state(checkpoint, known.buckets)
+    yield from _sinks(checkpoint, known.identity)
+
+
+def _checksums(checkpoint: Path) -> Iterator[str]:
+    for beside in sorted(checkpoint.rglob(".*.crc")):
+        file = beside.with_name(beside.name[1:-4])
+        if not file.exists():
+            yield f"{file} is missing."
+        elif not sum_matches(file, beside):
+            yield f"{file} is damaged: it does not match its checksum."
+
+
+def sum_matches(file: Path, beside: Path) -> bool:
+    """Whether a file is what Hadoop's checksum file says: CRC-32 of every so many bytes."""
+    said = beside.read_bytes()
+    if said[:4] != b"crc\0" or len(said) < 8:
+        return False
+    (size,) = struct.unpack(">i", said[4:8])
+    sums = []
+    with file.open("rb") as f:
+        while piece := f.read(size):
+            sums.append(zlib.crc32(piece))
+    return said[8:] == struct.pack(f">{len(sums)}I", *sums)
+
+
+def _catalog(checkpoint: Path) -> Iterator[str]:
+    log = CommitLog(checkpoint / "eddyline" / "catalog")
+    latest = log.latest()
+    base = log.snapshot_before(latest)
+    wanted = [(log.read_snapshot, base)] if base else []
+    for read, number in (*wanted, *((log.read, n) for n in range(base + 1, latest + 1))):
+        try:
+            read(number)
+        except Error as e:
+            yield e.message
+
+
+def _batches(checkpoint: Path) -> Iterator[str]:
+    first, last, done = _first(checkpoint / "offsets"), planned(checkpoint), committed(checkpoint)
+    if not last - 1 <= done <= last:
+        yield f"Spark has planned micro-batches up to {last} and committed those up to {done}."
+    for batch in range(max(first, done), last + 1):
+        file = checkpoint / "offsets" / str(batch)
+        try:
+            commit = offset_in(file.read_text())["commit"]
+            if commit > CommitLog(checkpoint / "eddyline" / "catalog").latest():
+                yield f"Micro-batch {batch} has commit {commit} of the catalog, which is missing."
+            yield from _sources(checkpoint, file)
+        except FileNotFoundError:
+            yield f"{file} is missing."
+        except (ValueError, KeyError, TypeError):
+            yield f"{file} is damaged."
+    if done >= 0:
+        clocks = checkpoint / "eddyline" / "clocks" / f"{done:09}.json"
+        try:
+            json.loads(clocks.read_text())
+        except FileNotFoundError:
+            yield f"{clocks} is missing."
+        except ValueError:
+            yield f"{clocks} is damaged."
+
+
+def _sources(checkpoint: Path, offsets: Path) -> Iterator[str]:
+    """Whether the log of every source of files reaches as far as a micro-batch says."""
+    for i, line in enumerate(offsets.read_text().splitlines()[2:]):
+        said = json.loads(line) if line.startswith("{") else {}
+        entry = said.get("logOffset", -1)
+        files = [checkpoint / "sources" / str(i) / name for name in (f"{entry}", f"{entry}.compact")]
+        if entry >= 0 and not any(f.exists() for f in files):
+            yield f"{files[0]} is missing."
+
+
+def _state(checkpoint: Path, buckets: int) -> Iterator[str]:
+    version = committed(checkpoint) + 1
+    for bucket in range(buckets if version else 0):
+        folder = checkpoint / "state" / "0" / str(bucket)
+        found: dict[str, dict[int, Path]] = {"zip": {}, "changelog": {}}
+        for file in folder.glob("*") if folder.is_dir() else ():
+            match = _VERSION.fullmatch(file.name)
+            if match is not None:
+                found[match[2]][int(match[1])] = file
+        base = max((v for v in found["zip"] if v <= version), default=0)
+        for v in range(base + 1, version + 1):
+            if v not in found["changelog"]:
+                yield f"{folder / f'{v}.changelog'} is missing: the state after micro-batch {v - 1}."
+        if base:
+            yield from _snapshot(found["zip"][base])
+
+
+def _snapshot(file: Path) -> Iterator[str]:
+    try:
+        with zipfile.ZipFile(file) as packed:
+            bad = packed.testzip()
+            said = json.loads(packed.read("metadata").partition(b"\n")[2])
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as e:
+        yield f"{file} is damaged: {e}."
+        return
+    if bad is not None:
+        yield f"{file} is damaged: {bad} in it."
+    for table in said.get("sstFiles", []):
+        there = file.parent / "SSTs" / table["dfsSstFileName"]
+        if not there.exists():
+            yield f"{there} is missing."
+        elif there.stat().st_size != table["sizeBytes"]:
+            yield f"{there} is damaged: it has {there.stat().st_size} bytes, not {table['sizeBytes']}."
+
+
+def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
+    known = [s.epoch for s in run_starts(checkpoint)]
+    try:
+        sinks = list(file_sinks(checkpoint))
+    except Error:
+        return  # the catalog cannot be read, which has been said
+    for sink, place in sinks:
+        last = last_batch(place)
+        try:
+            mark = read_mark(place)
+        except Error as e:
+            yield e.message
+            continue
+        rewind = f"`eddyline checkpoint rewind --checkpoint {checkpoint}` removes them."
+        if last is not None and last > planned(checkpoint):
+            yield f"Sink {sink.name!r}: {place} has rows of micro-batch {last}, which was never planned. {rewind}"
+        elif last is not None and mark is None:
+            yield f"Sink {sink.name!r}: {place} has rows and no mark."
+        elif mark is not None and last is not None and mark.identity != identity:
+            yield f"Sink {sink.name!r}: {place} has rows of the checkpoint {mark.checkpoint!r}."
+        elif mark is not None and last is not None and foreign_from(mark, known) is not None:
+            first = foreign_from(mark, known)
+            yield f"Sink {sink.name!r}: {place} has rows of an unknown run from micro-batch {first} on. {rewind}"
+        for part in (p for folder in folders_of(place) for p in parts_of(folder)):
+            if not part.path.stat().st_size:
+                yield f"Sink {sink.name!r}: {part.path} is empty."
+
+
+def _first(log: Path) -> int:
+    return min((int(f.name) for f in log.glob("*") if f.name.isdigit()), default=0)

@@ -1,0 +1,227 @@
+"""A bucket: an engine over one part of a pipeline's data, fed with blocks.
+
+All buckets see the same notes and the same commits, so their clocks and arrival numbers agree without a word between
+them. A step is a function of the bucket's state and of the blocks: replayed, it gives the same state and the same
+changes. Within it, catalog commits come first, then changes of tables, then the rows of all streams together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.engine.actions import Action
+from eddyline.engine.definitions import Definitions
+from eddyline.engine.engine import Engine, EngineOptions
+from eddyline.engine.failures import FamilyFailure
+from eddyline.engine.family import Family
+from eddyline.engine.parts import Part
+from eddyline.errors import StateError
+from eddyline.spark.catalog.following import Follower
+from eddyline.spark.catalog.trust import Bodies
+from eddyline.spark.input.changelog import apply_changes
+from eddyline.spark.run.settings import Settings
+from eddyline.spark.worker import blocks
+from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
+from eddyline.spark.worker.placement import Placement
+from eddyline.spark.worker.routes import route_name
+from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, micros
+
+Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
+
+
+@dataclass
+class Input:
+    """The blocks of one step, in a fixed order, decoded."""
+
+    version: int
+    now: int
+    amended: int  # how often the micro-batch was amended
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    rows: dict[tuple[str, str], list[tuple[int, pa.Table]]] = field(
+        default_factory=dict
+    )  # stream, route → first arrival number, rows
+    tables: list[tuple[str, pa.Table]] = field(default_factory=list)
+
+
+class Bucket:
+    def __init__(self, number: int, settings: Settings) -> None:
+        self.number = number
+        self.settings = settings
+        self.placement = Placement(number, settings.buckets, settings.clock_policy)
+        self.definitions = Definitions(self.placement, Bodies(settings.approvals()))
+        self.guard = WorkerGuard(settings.on_error)
+        self.engine = worker_engine(self.definitions, self.guard, self.placement)
+        self.engine.since = self._since_of
+        self.follower = Follower(settings.log(), self.definitions)
+        self.since: dict[int, list[tuple[int, int]]] = {}  # by family: from which query on, which arrival number
+        self.failed_queries: list[FailedQueries] = []  # of the last step
+        self.failed_families: list[int] = []  # of the last step
+        self.amended = 0  # how often the micro-batch of the last step was amended
+        self._start = 0  # the arrival number at which the last step began
+
+    def step(self, given: Sequence[Placed]) -> list[Part]:
+        """One micro-batch: its blocks, in the order of their places."""
+        self._start = self.engine.arrivals
+        taken = self._decode(given)
+        self.amended = taken.amended
+        parts = self.follower.move_to(taken.version, self._apply, amended=taken.amended > 0)
+        for table, changes in taken.tables:
+            rows = self.definitions.tables[table]
+            parts += self.engine.change_rows(table, partial(apply_changes, rows, changes))
+        clocks = self.engine.clocks
+        for note in taken.notes:
+            clocks.hear(note["relation"], note["high"], note["count"], taken.now)
+        idle = {s.name.lower(): s.idle for s in self.definitions.catalog.streams if s.idle is not None}
+        clocks.pass_time(taken.now, idle)
+        parts += self.engine.step(partial(self._rows, taken, {}))
+        self.failed_queries, self.failed_families = self.guard.take()
+        return parts
+
+    def step_again(self, given: Sequence[Placed], failed: Sequence[int]) -> None:
+        """A step that was taken before, in which these families failed.
+
+        One that failed then for no lasting reason fails again, for its queries have gone; one that fails only now must
+        not, for nobody would hear of it.
+        """
+        self.step(given)
+        for number in set(failed) - set(self.failed_families):
+            family = self.definitions.families[number]
+            self.engine.fail(family, FamilyFailure(family.name, "It failed in an earlier step."))
+        anew = set(self.failed_families) - set(failed)
+        if anew:
+            failure = self.engine.failed[min(anew)]
+            raise StateError(
+                f"Family {failure.family!r} failed in a step that it had taken before: {failure.error}",
+                hint="Start the pipeline again: nothing is lost.",
+            )
+
+    # input
+
+    def _decode(self, given: Sequence[Placed]) -> Input:
+        """The blocks of a step; tuples are numbered in the order of their partitions."""
+        decoded = [(place, *blocks.decode(b)) for place, b in given]
+        notes = [(place, h) for place, h, _ in decoded if h["kind"] == "note"]
+        version, now = (max(h[name] for _, h in notes) for name in ("version", "now"))
+        taken = Input(version, now, max(h.get("amended", 0) for _, h in notes))
+        base = {}
+        for (source, partition, _), h in notes:
+            base[source, partition] = self.engine.arrivals
+            self.engine.arrivals += h["count"]
+            taken.notes.append(h)
+        for (source, partition, _), h, table in decoded:
+            if h["kind"] == "rows":
+                taken.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
+            elif h["kind"] == "table":
+                taken.tables.append((h["table"], table))
+        return taken
+
+    def _rows(self, taken: Input, made: dict[tuple[str, str], Delta], family: Family, stream: str) -> Delta | None:
+        """The rows of a stream as the family's routing brings them here; families with the same routing share them."""
+        split = self.placement.of(family, self.definitions.splits)
+        key = stream, route_name(family, split, stream, self.settings.buckets)
+        if key not in made and key in taken.rows:
+            time = self.definitions.catalog.streams[stream].time
+            made[key] = concat(
+                [_delta(t, b, time) for b, t in taken.rows[key]], _types(taken.rows[key]), attached=False
+            )
+        return made.get(key)
+
+    def _apply(self, action: Action) -> list[Part]:
+        return [p.resolve() for p in self.engine.apply(action)]
+
+    # state
+
+    def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """Small things as JSON would have them, and the rest as tables; neither changes with the bucket afterwards."""
+        self._forget_since()
+        engine = self.engine
+        clocks, heard = engine.clocks.save()
+        meta = {
+            "version": self.follower.version,
+            "arrivals": engine.arrivals,
+            "clocks": clocks,
+            "heard": heard,
+            "since": {str(f): list(runs) for f, runs in self.since.items()},
+            "broken": {str(n): failure.error for n, failure in engine.failed.items()},
+            "families": {str(n): [r.clock, r.changes] for n, r in engine.running.items()},
+        }
+        tables = {f"table.{name}": rows.to_arrow() for name, rows in self.definitions.tables.items()}
+        for number, r in engine.running.items():
+            tables |= {f"{number}.{part}": state for part, state in r.save().items()}
+        return meta, tables
+
+    def load(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Restores what `save` gave, in a bucket that has done nothing yet."""
+        engine, definitions = self.engine, self.definitions
+        self.since = {int(f): [(q, a) for q, a in runs] for f, runs in meta["since"].items()}
+        with engine.restoring():
+            self.follower.define(meta["version"], self._saved_since)
+        engine.arrivals = meta["arrivals"]
+        engine.clocks.load(meta["clocks"], meta["heard"])
+        for name, rows in definitions.tables.items():
+            rows.columns = [c.combine_chunks() for c in tables[f"table.{name}"].columns]
+        for number, error in meta["broken"].items():
+            family = definitions.families[int(number)]
+            engine.fail(family, FamilyFailure(family.name, error))
+        self.renew(meta, tables)
+
+    def renew(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Lets the families go on from what was saved, in whatever form they held it before.
+
+        A bucket that went on from its own form would give the same rows as one that was restored, but in another order,
+        and the positions of rows would not be the same in a replay.
+        """
+        for number, (clock, changes) in meta["families"].items():
+            family = self.definitions.families[int(number)]
+            if family.queries.crowded:
+                family.queries.compact()
+            own = {k.partition(".")[2]: t for k, t in tables.items() if k.startswith(f"{number}.")}
+            self.engine.restore(family, own, clock, changes)
+
+    # from which arrival number on queries see tuples
+
+    def _since_of(self, family: int, ids: Ints) -> int:
+        """Queries that are added in a step see all its tuples."""
+        runs = self.since.setdefault(family, [])
+        if len(ids) and (not runs or runs[-1][1] != self._start):
+            runs.append((int(ids[0]), self._start))
+        return self._start
+
+    def _saved_since(self, family: int, ids: Ints) -> Ints:
+        runs = np.array([(MIN, 0), *self.since.get(family, [])], np.int64)
+        known: Ints = runs[np.searchsorted(runs[:, 0], ids, side="right") - 1, 1]
+        return known
+
+    def _forget_since(self) -> None:
+        """Drops what is known only of queries that were dropped, and of families that were removed."""
+        self.since = {n: runs for n, runs in self.since.items() if n in self.definitions.families}
+        for number, runs in self.since.items():
+            rows = self.definitions.families[number].queries.rows()
+            first = np.array([q for q, _ in runs], np.int64)
+            used = np.unique(np.searchsorted(first, rows.ids_at(rows.live()), side="right") - 1)
+            self.since[number] = [runs[i] for i in used if i >= 0]
+
+
+def worker_engine(definitions: Definitions, guard: WorkerGuard, placement: Placement) -> Engine:
+    """The engine of a bucket or a packer: it computes changes at once, and keeps no answers to be asked for."""
+    options = EngineOptions(placement.clock_policy, answers="not kept", results="at once")
+    return Engine(definitions, guard, options, lambda f: placement.runs(f, definitions.splits.get(f.number)))
+
+
+def _delta(table: pa.Table, base: int, time: int) -> Delta:
+    """Rows of a block as arriving tuples; the last column is their number in the source partition."""
+    *columns, places = (c.combine_chunks() for c in table.columns)
+    numbers = base + places.to_numpy()
+    n = len(numbers)
+    ends, signs = np.full(n, MAX, np.int64), np.ones(n, np.int64)
+    return Delta(tuple(columns), None, micros(columns[time]), ends, signs, numbers, numbers)
+
+
+def _types(rows: Sequence[tuple[int, pa.Table]]) -> list[pa.DataType]:
+    return list(rows[0][1].schema.types[:-1])

@@ -1,0 +1,227 @@
+"""Packing: what happens to rows where their source partition is.
+
+Rows are checked, late ones set apart, stateless families answered at once, and the rest routed: each distinct routing
+of a stream is sent once, however many families share it. Every partition also sends a note to every bucket, so that all
+buckets know the same watermarks, arrival numbers and catalog version.
+
+A tuple is late if it is behind the watermark at the start of the micro-batch. Rows of one micro-batch have no order:
+the place that a source gives them says little of when they came, and may be another in a replay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline import types as t
+from eddyline.engine.clocks import StreamClock
+from eddyline.engine.definitions import Definitions, from_the_start
+from eddyline.engine.running_family import arrived
+from eddyline.errors import DataError
+from eddyline.spark.catalog.following import Follower
+from eddyline.spark.catalog.trust import Bodies
+from eddyline.spark.input.bad_files import unreadable
+from eddyline.spark.input.checking import Checked, checked, first_problem
+from eddyline.spark.input.file_rows import FileReader, Unread, local
+from eddyline.spark.input.listing import fields_of, operations_of, root_of
+from eddyline.spark.input.seen import Spans, joined, spans
+from eddyline.spark.output.outputs import Stager
+from eddyline.spark.run.settings import Moment, Settings
+from eddyline.spark.worker import blocks
+from eddyline.spark.worker.bucket import worker_engine
+from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
+from eddyline.spark.worker.placement import Placement
+from eddyline.spark.worker.routes import Routes
+from eddyline.sql.catalog import Stream, Table
+from eddyline.sql.columns import in_type
+from eddyline.state.delta import MIN, Ints, micros
+
+Sent = tuple[int, bytes]  # bucket, block
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Partition:
+    """A source partition of a stream or table in one micro-batch; a large one comes in several pieces."""
+
+    moment: Moment
+    relation: str
+    number: int  # among all partitions of the micro-batch
+    stager: Stager
+    rows: int = 0  # seen
+    count: int = 0  # of them neither late nor bad
+    high: int | None = None
+    late: int = 0
+    bad: int = 0
+    first_bad: str = ""
+    files: list[str] = field(default_factory=list)  # that were looked at, if the source gives files
+    unread: list[Unread] = field(default_factory=list)
+    spans: Spans = field(default_factory=dict)  # of its numbers
+    matches: dict[int, int] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    functions: list[dict[str, Any]] = field(default_factory=list)  # whose calls failed
+    seconds: float = 0.0
+
+    def report(self) -> dict[str, Any]:
+        names = ("relation", "rows", "late", "bad", "first_bad", "files", "spans", "matches", "failures", "functions")
+        unread = [asdict(u) for u in self.unread]
+        known = {n: getattr(self, n) for n in (*names, "seconds")}
+        return known | {"unread": unread, "staged": self.stager.report()}
+
+
+class Packer:
+    """An engine for the families that keep no state, and the routes of all others."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.placement = Placement("packer", settings.buckets, settings.clock_policy)
+        self.definitions = Definitions(self.placement, Bodies(settings.approvals()))
+        self.catalog = self.definitions.catalog
+        self.guard = WorkerGuard(settings.on_error)
+        self.engine = worker_engine(self.definitions, self.guard, self.placement)
+        self.engine.since = from_the_start
+        self.follower = Follower(settings.log(), self.definitions)
+        self.routes = Routes(self.follower, self.placement)
+
+    def open(self, moment: Moment, relation: str, number: int) -> Partition:
+        self.follower.move_to(moment.version, self.engine.apply, amended=moment.amended > 0)
+        self.guard.take()  # every partition reports families that cannot start
+        self.routes.refresh()
+        writer = self.settings.buckets + number
+        stager = Stager(self.catalog, self.settings, moment.batch, writer, moment.amended)
+        return Partition(moment, relation, number, stager, failures=[f.report() for f in self._unstarted()])
+
+    def _unstarted(self) -> list[FailedQueries]:
+        """The queries of families that cannot start; every partition tells of them until they are in quarantine."""
+        unstarted = []
+        for number, failure in self.engine.failed.items():
+            rows = self.definitions.families[number].queries.rows()
+            ids = rows.ids_at(rows.live())
+            if len(ids):
+                unstarted.append(FailedQueries(number, ids, failure.error))
+        return unstarted
+
+    def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        """Packs a piece of a source partition."""
+        begun = time.perf_counter()
+        is_stream = self.catalog.streams.get(partition.relation) is not None
+        sent = self._stream(partition, rows) if is_stream else self._table(partition, rows)
+        partition.seconds += time.perf_counter() - begun
+        return sent
+
+    def pack_files(self, partition: Partition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
+        """Packs files that Spark has listed, piece by piece. Those that cannot be read are told in the report."""
+        relation = self.catalog.streams.get(partition.relation) or self.catalog.tables[partition.relation]
+        reader = FileReader(fields_of(relation), root_of(relation, self.settings.base), operations_of(relation))
+        partition.files += [local(a) for a in addresses]
+        for piece in reader.pieces(partition.files):
+            if sent := self.pack(partition, piece):
+                yield sent
+        partition.unread = reader.unread
+        if reader.unread and self.settings.on_bad_rows == "stop":
+            raise unreadable(relation, reader.unread[0])
+
+    def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        stream = self.catalog.streams[partition.relation]
+        key = stream.name.lower()
+        columns, numbers = self._good_rows(stream, rows, partition)
+        columns, ts, numbers = self._without_late(stream, columns, numbers, partition)
+        if self.settings.clock_policy == "max":
+            self._set_behind_apart(stream, columns, ts, numbers, partition)
+        partition.spans = joined(partition.spans, spans(stream.fields, columns))
+        delta = arrived(columns, ts, partition.count)
+        for part in self.engine.arrive(key, delta):
+            number = part.family.number
+            partition.matches[number] = partition.matches.get(number, 0) + part.count()
+            partition.stager.stage_part(part)
+        failed, _ = self.guard.take()
+        partition.failures += [f.report() for f in failed]
+        sent = list(self.routes.route(stream, delta, partition.number))
+        partition.count += len(delta)
+        return sent
+
+    def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+        """Changes of a table: every bucket gets them all."""
+        table = self.catalog.tables[partition.relation]
+        columns, numbers = self._good_rows(table, rows, partition)
+        packed = pa.table(columns, names=["op", *(f"c{i}" for i in range(len(table.fields)))])
+        header = {"kind": "table", "table": table.name.lower()}
+        partition.count += len(numbers)
+        return [(b, p) for p in blocks.encode_parts(header, packed) for b in range(self.settings.buckets)]
+
+    def close(self, partition: Partition) -> list[Sent]:
+        """The notes of a partition, when all of it has been packed; the last one is its report."""
+        partition.functions += [asdict(w) for w in self.definitions.functions.take_noted()]
+        header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
+        header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
+        header |= {"amended": partition.moment.amended} if partition.moment.amended else {}
+        note = blocks.encode(header)
+        report = blocks.encode({"kind": "report", "report": partition.report()})
+        return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
+
+    def _good_rows(self, relation: Stream | Table, rows: pa.Table, partition: Partition) -> tuple[list[pa.Array], Ints]:
+        """The declared columns and the numbers of the rows that can be processed.
+
+        Others are set apart, or stop the run, as was chosen.
+        """
+        types = [*([] if isinstance(relation, Stream) else [t.STRING]), *(f.type for f in relation.fields)]
+        columns = [in_type(rows.column(i), type_) for i, type_ in enumerate(types)]
+        malformed, place = (rows.column(len(types) + i).combine_chunks() for i in range(2))
+        start, partition.rows = partition.rows, partition.rows + rows.num_rows
+        numbers = np.arange(start, partition.rows)
+        found = checked(relation, columns, malformed, place, partition.moment.now)
+        if not found.bad.any():
+            return columns, numbers
+        problem = first_problem(found, partition.number, start)
+        if self.settings.on_bad_rows == "stop":
+            raise DataError(problem, hint="Mend the source, or run with on_bad_rows = 'set apart'.")
+        partition.bad += int(found.bad.sum())
+        partition.first_bad = partition.first_bad or problem
+        partition.stager.set_apart(found, numbers)
+        return found.taken(~found.bad), numbers[~found.bad]
+
+    def _without_late(
+        self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
+    ) -> tuple[list[pa.Array], Ints, Ints]:
+        ts = micros(columns[stream.time])
+        late = ts < self._watermark(stream.name.lower(), partition)
+        if len(ts):
+            partition.high = max(int(ts.max()), MIN if partition.high is None else partition.high)
+        if not late.any():
+            return columns, ts, numbers
+        found = _set_apart(stream, columns, late, "late", numbers, partition)
+        return found.taken(~late), ts[~late], numbers[~late]
+
+    def _set_behind_apart(
+        self, stream: Stream, columns: list[pa.Array], ts: Ints, numbers: Ints, partition: Partition
+    ) -> None:
+        """Under clock = 'max', tuples that some query no longer sees, for another stream has moved its clock on."""
+        key = stream.name.lower()
+        live = [f for f in self.definitions.families.values() if self.definitions.live[f.number]]
+        read = [dict(self.placement.of(f, self.definitions.splits).routings) for f in live]
+        leading = {name for streams in read if key in streams for name in streams}
+        behind = ts < max((self._watermark(name, partition) for name in leading), default=MIN)
+        if behind.any():
+            _set_apart(stream, columns, behind, "behind the clock of a query", numbers, partition)
+
+    def _watermark(self, stream: str, partition: Partition) -> int:
+        """As it was before the micro-batch."""
+        before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
+        return StreamClock(self.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
+
+
+def _set_apart(
+    stream: Stream, columns: list[pa.Array], which: Mask, reason: str, numbers: Ints, partition: Partition
+) -> Checked:
+    """Counts some tuples as late and stages them for the dead-letter table."""
+    partition.late += int(which.sum())
+    nothing = pa.nulls(len(which), pa.string())
+    found = Checked(stream, columns, nothing, nothing, which, pa.repeat(reason, len(which)))
+    partition.stager.set_apart(found, numbers)
+    return found
