@@ -181,6 +181,14 @@ def test_every_path_a_document_cites_exists(document: str) -> None:
     assert [path for path in cited if not any(ROOT.glob(path.rstrip("/")))] == []
 
 
+def test_the_contributing_page_lists_the_layers_in_their_order() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    listed = re.search(r"those to its left:\n\n((?:    .*\n)+)", page)
+    assert listed is not None
+    rows = [tuple(name.strip() for name in row.split(",")) for row in listed[1].split("→")]
+    assert rows == [row for row in LAYERS if row[0] != "cli"] + [("cli",)]
+
+
 def test_cited_paths_are_told_from_other_words() -> None:
     text = (
         "`eddyline/sql/` `index/a.py` `cli.py` `Makefile` `tests/sql/*.slt` `tests/a.py::b` `data/x` `p.sql` `a <b>/c`"
