@@ -229,9 +229,9 @@ def test_a_pool_is_not_indexed_anew_with_every_batch(monkeypatch: pytest.MonkeyP
     twins.unregister("wide", 0.9)
     twins.unregister("odd", 0.9)
     twins.push(1)
-    runs = twins.pooled.pools["s"].runs
+    runs = twins.pooled.engine.pools["s"].runs
     twins.push(1)
-    again = twins.pooled.pools["s"].runs
+    again = twins.pooled.engine.pools["s"].runs
     assert len(runs) == len(again) and all(a is b for a, b in zip(runs, again, strict=True))
 
 

@@ -47,10 +47,11 @@ class SplitFamily(RunningFamily):
         family: Family,
         functions: Functions,
         clock_policy: Literal["min", "max"],
+        answers: Literal["kept", "not kept"],
         threads: int,
         most_bytes: int,
     ) -> None:
-        super().__init__(family, functions, clock_policy, threads=threads, most_bytes=most_bytes)
+        super().__init__(family, functions, clock_policy, answers, threads, most_bytes)
         self.ways = [
             partitioning(family.plan, family.emit),
             *([by_queries(family.plan)] if family.bound.params else []),

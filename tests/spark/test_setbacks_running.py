@@ -68,14 +68,14 @@ def test_a_run_over_what_is_there_takes_up_quarantines_and_no_other_commit(tmp_p
 
 def failing(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool], error: Exception) -> None:
     """Lets steps of families fail, by their number from here on."""
-    real, count = RunningFamily.run, iter(range(1000))
+    real, count = RunningFamily.arrive, iter(range(1000))
 
-    def run(self: RunningFamily, *given: Any, **named: Any) -> Any:
+    def arrive(self: RunningFamily, *given: Any, **named: Any) -> Any:
         if when(next(count)):
             raise error
         return real(self, *given, **named)
 
-    monkeypatch.setattr(RunningFamily, "run", run)
+    monkeypatch.setattr(RunningFamily, "arrive", arrive)
 
 
 def test_memory_that_a_family_does_not_get_is_its_own_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
