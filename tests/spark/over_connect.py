@@ -86,6 +86,7 @@ def watched(spark: SparkSession, folder: Path) -> dict[str, Any]:
     it.pipe.spark.streams.addListener(own)
     run.processAllAvailable()
     it.pipe.execute("CREATE CONTINUOUS QUERY later AS SELECT a + 10 AS a FROM s WHERE a > 3")
+    run.processAllAvailable()  # it takes effect at the next micro-batch, which may have been planned
     it.put("s", [{"a": 4, "ts": 4}])
     run.processAllAvailable()
     late = told(lambda: it.pipe.foreach_batch("later", take))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from eddyline.spark.output import delivery
 from eddyline.spark.run.plan_files import sync_plan
+from eddyline.spark.run.settings import write_whole
 from tests.spark.setbacks import ADD, SINK, bare, take
 
 pytestmark = pytest.mark.usefixtures("apart")
@@ -86,3 +88,11 @@ def test_what_spark_planned_is_on_the_disk_before_a_batch_is_announced(
     monkeypatch.setattr(host.delivery, "_announce", announced)
     take(host, (1, 1, 100))
     assert synced == [0]
+
+
+def test_a_file_that_several_threads_write_at_once_is_always_whole(tmp_path: Path) -> None:
+    texts = [str(i) * 1000 for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in threads.map(lambda text: [write_whole(tmp_path / "f", text, "none") for _ in range(100)], texts):
+            assert (tmp_path / "f").read_text() in texts
+    assert [f.name for f in tmp_path.iterdir()] == ["f"]

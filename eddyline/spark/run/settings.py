@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def write_whole(file: Path, text: str, durability: Durability = "fsync") -> None:
     """Writes a file, its owner's alone, that is there whole or not at all, also after a loss of power."""
-    beside = file.with_name(f".{file.name}")
+    # Several threads and processes may write the same file: each has a file of its own until it is whole.
+    beside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
     with writing(f"The file {str(file)!r}"):
         if not file.parent.is_dir():
             make_folder(file.parent)
