@@ -91,8 +91,13 @@ def test_what_spark_planned_is_on_the_disk_before_a_batch_is_announced(
 
 
 def test_a_file_that_several_threads_write_at_once_is_always_whole(tmp_path: Path) -> None:
-    texts = [str(i) * 1000 for i in range(4)]
+    file, texts = tmp_path / "f", [str(i) * 1000 for i in range(4)]
+
+    def write(text: str) -> None:
+        for _ in range(100):
+            write_whole(file, text, "none")
+            assert file.read_text() in texts
+
     with ThreadPoolExecutor(4) as threads:
-        for _ in threads.map(lambda text: [write_whole(tmp_path / "f", text, "none") for _ in range(100)], texts):
-            assert (tmp_path / "f").read_text() in texts
+        list(threads.map(write, texts))
     assert [f.name for f in tmp_path.iterdir()] == ["f"]
