@@ -1,1 +1,1 @@
-"""Text to bound statements: a thin dialect over sqlglot, and the catalog of what statements can name."""
+"""SQL: the parser (a thin dialect over sqlglot), the binder, and the catalog."""

@@ -1,4 +1,7 @@
-"""Queries: sqlglot trees to bound blocks. Names are resolved, types checked, what is not supported refused by name."""
+"""The query binder: turns the sqlglot tree of a query into bound blocks (`bound.py`).
+
+It resolves names, checks types and refuses what is not supported. It descends into subqueries, WITH queries and views.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +30,22 @@ from eddyline.sql.bound import (
     Window,
 )
 from eddyline.sql.catalog import Catalog
-from eddyline.sql.constants import Folded
+from eddyline.sql.constants import PendingConstant
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.grouping import Grouping, has_aggregate, typed
-from eddyline.sql.late_tables import refuse_late_tables
+from eddyline.sql.late_tables import check_non_retroactive_tables
 from eddyline.sql.scope import Constants, InLists, ListRecipe, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
-from eddyline.sql.unsupported import only, refuse_modifiers
+from eddyline.sql.unsupported import refuse_modifiers, refuse_other_args
 
 _SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "kind", "hint"}
 _SET_OPERATIONS: Mapping[type, str] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
-_DEEPEST = 64  # levels of queries inside queries: what every later stage can walk without running out of stack
+_MAX_DEPTH = 64  # nested queries; every later stage recurses this deep without running out of stack
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A bound query, how its lifted constants are made from the literals of its text, and the views it reads."""
+    """A bound query, the recipes that compute its parameters from the literals of its text, and the views it reads."""
 
     bound: BoundQuery
     recipes: tuple[Recipe | ListRecipe, ...]
@@ -51,12 +54,12 @@ class Binding:
 
 
 def bind_standing(catalog: Catalog, text: QueryText, in_lists: InLists = "whole") -> Binding:
-    """A query registered as text: its constants become parameters."""
+    """Binds a query registered as text: its constants become parameters."""
     return _bind(catalog, text, Constants("lift", in_lists))
 
 
 def bind_family(catalog: Catalog, text: QueryText, params: Sequence[Field]) -> Binding:
-    """A declared family: its parameters are named, its constants belong to the shape."""
+    """Binds a declared family: its parameters are named, and its constants are part of the shape."""
     return _bind(catalog, text, Constants("keep", declared=params))
 
 
@@ -65,7 +68,7 @@ def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
         _refuse_lost_windows(text)
         binder = QueryBinder(catalog, text, constants)
         query = binder.query(text.tree)
-        refuse_late_tables(query)
+        check_non_retroactive_tables(query)
     except Error as e:
         raise e.at(text.sql, e.span or span_of(text.tree)) from None
     except RecursionError:
@@ -81,18 +84,20 @@ class QueryBinder:
         self.catalog = catalog
         self.windows = dict(text.windows)
         self.constants = constants
-        self.named: list[tuple[str, exp.Expr]] = []  # WITH, innermost last
-        self.views: set[str] = set()  # read, in lower case
+        self.with_queries: list[tuple[str, exp.Expr]] = []  # the WITH queries in scope by name, innermost last
+        self.views: set[str] = set()  # names of the views the query reads, in lower case
         self.depth = 0
 
     def query(self, tree: exp.Expr) -> Query:
         self.depth += 1
-        if self.depth > _DEEPEST:
-            fail(tree, f"The query is nested too deeply: more than {_DEEPEST} levels.", "Use views for the inner ones.")
-        outer = len(self.named)
-        self._name_with(tree)
+        if self.depth > _MAX_DEPTH:
+            fail(
+                tree, f"The query is nested too deeply: more than {_MAX_DEPTH} levels.", "Use views for the inner ones."
+            )
+        outer = len(self.with_queries)
+        self._add_with_queries(tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
-            only(tree, {"this", "alias", "with_"})
+            refuse_other_args(tree, {"this", "alias", "with_"})
             bound = self.query(tree.this)
         elif type(tree) in _SET_OPERATIONS:
             bound = self._set_operation(tree)
@@ -100,41 +105,41 @@ class QueryBinder:
             bound = self._block(tree)
         else:
             fail(tree, "Expected a SELECT.")
-        del self.named[outer:]
+        del self.with_queries[outer:]
         self.depth -= 1
         return bound
 
-    def _name_with(self, tree: exp.Expr) -> None:
-        """Makes the queries of WITH known by their names."""
+    def _add_with_queries(self, tree: exp.Expr) -> None:
+        """Adds the queries of the WITH clause to the scope."""
         with_ = tree.args.get("with_")
         if with_ is None:
             return
         if with_.args.get("recursive"):
             fail(tree, "WITH RECURSIVE is not supported.")
-        only(with_, {"expressions"})
+        refuse_other_args(with_, {"expressions"})
         seen: set[str] = set()
         for cte in with_.expressions:
-            only(cte, {"this", "alias"})
+            refuse_other_args(cte, {"this", "alias"})
             if cte.alias.lower() in seen:
                 fail(cte, f"WITH names {cte.alias!r} twice.", "Give every query of WITH a name of its own.")
             seen.add(cte.alias.lower())
-            self.named.append((cte.alias, cte))
+            self.with_queries.append((cte.alias, cte))
 
     # set operations
 
     def _set_operation(self, tree: exp.Expr) -> Query:
-        only(tree, {"this", "expression", "distinct", "with_"})
+        refuse_other_args(tree, {"this", "expression", "distinct", "with_"})
         left, right = self.query(tree.this), self.query(tree.expression)
         if len(left.fields) != len(right.fields):
             fail(tree, f"Both sides need as many columns; found {len(left.fields)} and {len(right.fields)}.")
         types = []
         for a, b in zip(left.fields, right.fields, strict=True):
-            joined = t.common(a.type, b.type)
-            if joined is None:
+            common = t.common(a.type, b.type)
+            if common is None:
                 fail(
                     tree, f"Column {a.name!r} is {t.name_of(a.type)} on one side and {t.name_of(b.type)} on the other."
                 )
-            types.append(joined)
+            types.append(common)
         left, right = _with_types(left, types), _with_types(right, types)
         kind: Any = _SET_OPERATIONS[type(tree)]
         if not tree.args.get("distinct"):
@@ -146,7 +151,7 @@ class QueryBinder:
     # SELECT
 
     def _block(self, tree: exp.Select) -> SelectBlock:
-        only(tree, _SELECT_ARGS)
+        refuse_other_args(tree, _SELECT_ARGS)
         _check_order(tree)
         if tree.args.get("kind"):
             fail(tree, f"SELECT AS {tree.args['kind']} is not supported.")
@@ -168,15 +173,16 @@ class QueryBinder:
             refuse_modifiers([e for _, e in items] + [e for e in (group, having) if e is not None])
             grouping = Grouping(binder, group, items)
             outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
-            kept = grouping.condition(having.this) if having is not None else None
+            having_condition = grouping.condition(having.this) if having is not None else None
             aggregates = tuple(grouping.aggregates)
             return SelectBlock(
-                tuple(sources), condition, grouping.keys, aggregates, kept, outputs, distinct is not None
+                tuple(sources), condition, grouping.keys, aggregates, having_condition, outputs, distinct is not None
             )
         outputs = tuple(Output(name, typed(binder, e)) for name, e in items)
         return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
 
     def _from(self, tree: exp.Select) -> tuple[list[Source], list[exp.Expr]]:
+        """The sources of FROM and JOIN, and the conditions of ON and USING."""
         from_ = tree.args.get("from_")
         if from_ is None:
             fail(tree, "The query reads nothing.", "Add FROM with a stream or a table.")
@@ -195,7 +201,7 @@ class QueryBinder:
                 conditions.append(join.args["on"])
             if join.args.get("using") == []:
                 fail(join, "USING needs a column.", "Write USING (column).")
-            only(join, {"this", "on", "using", "kind"})
+            refuse_other_args(join, {"this", "on", "using", "kind"})
             for column in join.args.get("using") or []:
                 conditions.append(_using(column, left_sources, sources[-1]))
         seen: set[str] = set()
@@ -211,7 +217,7 @@ class QueryBinder:
         if isinstance(node, exp.Subquery):
             if window is not None:
                 fail(node, "A window goes after a stream, not after a subquery.")
-            only(node, {"this", "alias", "with_"})
+            refuse_other_args(node, {"this", "alias", "with_"})
             inner = self.query(node.this)
             return DerivedSource(inner, alias or "_", _renamed(inner.fields, node))
         if isinstance(node, exp.Lateral):
@@ -220,17 +226,17 @@ class QueryBinder:
             fail(node, "FROM takes streams, tables, views and subqueries.")
         if node.args.get("db"):
             fail(node, f"Names have one part, found {node.sql()}.")
-        only(node, {"this", "alias"})
+        refuse_other_args(node, {"this", "alias"})
         name = node.name
-        for i in range(len(self.named) - 1, -1, -1):
-            if self.named[i][0].lower() == name.lower():
+        for i in range(len(self.with_queries) - 1, -1, -1):
+            if self.with_queries[i][0].lower() == name.lower():
                 if window is not None:
                     fail(node, f"{name!r} is not a stream, so it has no window.", "Put the window inside WITH.")
-                hidden = self.named[i:]
-                del self.named[i:]
+                hidden = self.with_queries[i:]  # a WITH query sees only those before it
+                del self.with_queries[i:]
                 cte = hidden[0][1]
                 bound = self.query(cte.this)
-                self.named += hidden
+                self.with_queries += hidden
                 return DerivedSource(bound, alias, _renamed(_renamed(bound.fields, cte), node))
         stream = self.catalog.streams.get(name)
         table = self.catalog.tables.get(name)
@@ -251,12 +257,12 @@ class QueryBinder:
             self.views.add(view.name.lower())
             return DerivedSource(view.query, alias, _renamed(view.query.fields, node))
         known = self.catalog.relation_names()
-        declared = "CREATE STREAM, CREATE TABLE or CREATE MATERIALIZED VIEW declares one."
-        hint = did_you_mean(name, known) if known else declared
+        how_to_declare = "CREATE STREAM, CREATE TABLE or CREATE MATERIALIZED VIEW declares one."
+        hint = did_you_mean(name, known) if known else how_to_declare
         fail(node, f"There is no stream, table or view {name!r}.", hint)
 
     def _window_of(self, node: exp.Expr) -> Window | None:
-        """The window that follows the source's name or its alias, if any."""
+        """The window written after the source's name or alias, if any."""
         places = [n.meta["start"] for n in _own_identifiers(node) if "start" in n.meta]
         texts: list[WindowText] = [self.windows[p] for p in places if p in self.windows]
         if not texts:
@@ -266,29 +272,32 @@ class QueryBinder:
             raise BindError(f"{node.name!r} has two windows.", hint="Keep one of them.", span=texts[1].span)
         binder = ExpressionBinder(self.catalog, Scope([]), self.constants)
         try:
-            loose = binder.loose(text.size)
-            if text.kind == "rows" and not t.is_integer(loose.type):
-                found = t.name_of(loose.type) if not isinstance(loose, Folded) else text.size.this
-                fail(text.size, f"A count window needs a whole number that fits BIGINT, found {found}.")
-            if isinstance(loose, Folded) and (loose.value if text.kind == "rows" else loose.value.total_seconds()) < 0:
+            operand = binder.operand(text.size)
+            if text.kind == "rows" and not t.is_integer(operand.type):
+                given = t.name_of(operand.type) if not isinstance(operand, PendingConstant) else text.size.this
+                fail(text.size, f"A count window needs a whole number that fits BIGINT, found {given}.")
+            if (
+                isinstance(operand, PendingConstant)
+                and (operand.value if text.kind == "rows" else operand.value.total_seconds()) < 0
+            ):
                 fail(text.size, "A window cannot be negative.")
             want = t.BIGINT if text.kind == "rows" else t.INTERVAL
-            return Window(text.kind, binder.settle(binder.converted(loose, want, text.size)))
+            return Window(text.kind, binder.expr(binder.converted(operand, want, text.size)))
         except Error as e:
             e.span = e.span or text.span
             raise
 
     def _items(self, tree: exp.Select, sources: Sequence[Source]) -> list[tuple[str, exp.Expr]]:
-        """The output columns as (name, expression); stars are spread out."""
+        """The output columns as (name, expression), with * expanded."""
         items: list[tuple[str, exp.Expr]] = []
         for i, e in enumerate(tree.expressions):
             if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-                only(e.this if isinstance(e, exp.Column) else e, set())
-                of = e.table if isinstance(e, exp.Column) else ""
-                chosen = [s for s in sources if not of or s.alias.lower() == of.lower()]
-                if not chosen:
-                    fail(e, f"There is no source {of!r} in FROM.", did_you_mean(of, [s.alias for s in sources]))
-                for s in chosen:
+                refuse_other_args(e.this if isinstance(e, exp.Column) else e, set())
+                alias = e.table if isinstance(e, exp.Column) else ""
+                expanded = [s for s in sources if not alias or s.alias.lower() == alias.lower()]
+                if not expanded:
+                    fail(e, f"There is no source {alias!r} in FROM.", did_you_mean(alias, [s.alias for s in sources]))
+                for s in expanded:
                     items += [(f.name, exp.column(f.name, table=s.alias, quoted=True)) for f in s.fields]
             elif isinstance(e, exp.Alias):
                 if not isinstance(e.args["alias"], exp.Identifier):
@@ -305,13 +314,14 @@ class QueryBinder:
 
 
 def _own_identifiers(node: exp.Expr) -> list[exp.Expr]:
+    """The identifiers of a source's name and alias."""
     own = [node.this] if isinstance(node, exp.Table) else []
     alias = node.args.get("alias")
     return own + ([alias.this] if alias is not None and alias.this is not None else [])
 
 
 def _renamed(fields: tuple[Field, ...], node: exp.Expr) -> tuple[Field, ...]:
-    """The fields of a query under the names that its alias gives them: `x (a, b)`."""
+    """The fields of a query, renamed by the column list of its alias: `x (a, b)`."""
     alias = node.args.get("alias")
     names = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
     if not names:
@@ -322,6 +332,7 @@ def _renamed(fields: tuple[Field, ...], node: exp.Expr) -> tuple[Field, ...]:
 
 
 def _check_order(tree: exp.Select) -> None:
+    """Refuses clauses in the wrong order, which sqlglot accepts."""
     last, before = -1, ""
     for arg, word in (("from_", "FROM"), ("where", "WHERE"), ("group", "GROUP BY"), ("having", "HAVING")):
         span = span_of(tree.args[arg]) if tree.args.get(arg) else None
@@ -332,6 +343,7 @@ def _check_order(tree: exp.Select) -> None:
 
 
 def _refuse_lost_windows(text: QueryText) -> None:
+    """Refuses a window that does not follow a source."""
     sources = text.tree.find_all(exp.Table, exp.Subquery)
     places = {n.meta["start"] for node in sources for n in _own_identifiers(node) if "start" in n.meta}
     for place, window in text.windows.items():
@@ -341,6 +353,7 @@ def _refuse_lost_windows(text: QueryText) -> None:
 
 
 def _using(column: exp.Expr, left: Sequence[Source], right: Source) -> exp.Expr:
+    """The equality that `USING (column)` stands for."""
     name = column.name
     holders = [s for s in left if any(f.name.lower() == name.lower() for f in s.fields)]
     if len(holders) != 1:
@@ -352,6 +365,7 @@ def _using(column: exp.Expr, left: Sequence[Source], right: Source) -> exp.Expr:
 
 
 def _all(conditions: list[Expr]) -> Expr | None:
+    """The conjunction of some conditions, flattened."""
     parts: list[Expr] = []
     for c in conditions:
         parts += c.args if isinstance(c, Call) and c.function == "and" else (c,)
@@ -361,11 +375,13 @@ def _all(conditions: list[Expr]) -> Expr | None:
 
 
 def _over(query: Query, outputs: tuple[Output, ...], distinct: bool) -> SelectBlock:
+    """A block that selects `outputs` from a query."""
     source = DerivedSource(query, "_", query.fields)
     return SelectBlock((source,), None, None, (), None, outputs, distinct)
 
 
 def _with_types(query: Query, types: Sequence[Any]) -> Query:
+    """The query with its columns cast to `types`."""
     if [f.type for f in query.fields] == list(types):
         return query
     outputs = []

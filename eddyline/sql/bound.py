@@ -1,11 +1,11 @@
-"""Bound statements: names resolved, types known, conversions explicit.
+"""Bound queries: names are resolved, types are known, conversions are explicit.
 
-A query is a `SelectBlock` or a `SetQuery`, as the user wrote it. Columns are positions: inside a block,
-`where`, `keys` and aggregate arguments see the columns of all sources side by side; `having` and `outputs` see
-the keys followed by the aggregates if the block groups, and the source columns otherwise.
+A query is a `SelectBlock` or a `SetQuery`, as the user wrote it. Columns are positions: inside a block, `where`, `keys`
+and aggregate arguments see the concatenated columns of all sources; `having` and `outputs` see the keys followed by
+the aggregates if the block groups, and the source columns otherwise.
 
-Constants of a standing query are `Param`s, so that queries with other constants have the same bound form;
-a `Constant` is a value that belongs to the shape itself (all constants inside a declared family).
+The constants of a query registered as text are `Param`s, so that queries that differ only in constants have the same
+bound form. A `Constant` is part of the shape itself, such as the constants of a declared family.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation of `functions.py` (or `udf:name`) applied to arguments of the types it expects.
+    """A function of `functions.py` (or `udf:name`) applied to arguments of the types it expects.
 
-    The result is NULL where an argument is NULL, unless the function says otherwise, and where the operation has
+    The result is NULL where an argument is NULL, unless the function specifies otherwise, and where the function has
     no value (division by zero, overflow, a text that is not a number).
     """
 
@@ -124,7 +124,7 @@ class SelectBlock:
 
 @dataclass(frozen=True, slots=True)
 class SetQuery:
-    """Bag operation by multiplicity: UNION ALL, INTERSECT ALL, EXCEPT ALL. Both sides have the same types."""
+    """A bag operation: UNION ALL, INTERSECT ALL or EXCEPT ALL. Both sides have the same types."""
 
     kind: Literal["union", "intersect", "except"]
     left: Query
@@ -140,7 +140,7 @@ Query = SelectBlock | SetQuery
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query and its parameters; `values` are the constants of a text that was registered on its own."""
+    """A query and its parameters; `values` are the constants of a query registered as text."""
 
     query: Query
     params: tuple[Field, ...]
@@ -170,7 +170,7 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 
 def groups(query: Query) -> bool:
-    """Whether a block of the query groups, at any depth."""
+    """Whether any block of the query groups."""
     if isinstance(query, SetQuery):
         return groups(query.left) or groups(query.right)
     return query.keys is not None or any(groups(s.query) for s in query.sources if isinstance(s, DerivedSource))

@@ -1,6 +1,6 @@
-"""The catalog: streams, tables, views, sinks and functions by name. Names are matched without regard to case.
+"""The catalog: streams, tables, views, sinks and functions by name. Names are not case-sensitive.
 
-Families and queries have a home of their own (`families/`), because there may be millions of them.
+Families and their queries are not in it, because there may be millions of queries (`engine/`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eddyline.sql.bound import Field, Query
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """`USING format OPTIONS (…)`: where a host finds the data of a stream or table, or puts that of a sink."""
+    """`USING format OPTIONS (…)`: where a host reads a stream or table, or writes a sink."""
 
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -29,10 +29,10 @@ class Stream:
     fields: tuple[Field, ...]
     time: int
     delay: int  # microseconds
-    idle: int | None = None  # microseconds of silence after which the stream no longer holds back the clock
+    idle: int | None = None  # microseconds without input after which the stream no longer holds back the clock
     external: External | None = None
     sql: str = ""
-    future: int | None = None  # microseconds that a tuple may be ahead of the wall clock; None: any
+    future: int | None = None  # microseconds that a tuple may be ahead of the wall clock; None: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +66,30 @@ class Function:
     name: str
     takes: tuple[pa.DataType, ...]
     gives: pa.DataType
-    kind: str = "scalar"  # or arrow, pandas: what it is called with (`operators/user_functions.py`)
+    kind: str = "scalar"  # scalar, arrow or pandas: the type of its arguments (`operators/user_functions.py`)
 
 
 T = TypeVar("T", Stream, Table, View, Sink, Function)
 
 
 class Namespace(Generic[T]):
-    """Things of one kind by name; lookups without regard to case, errors that name the kind."""
+    """Catalog entries of one kind by name. Lookups ignore case; errors name the kind."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._by_key: dict[str, T] = {}
 
-    def add(self, thing: T) -> None:
-        self._by_key[thing.name.lower()] = thing
+    def add(self, entry: T) -> None:
+        self._by_key[entry.name.lower()] = entry
 
     def get(self, name: str) -> T | None:
         return self._by_key.get(name.lower())
 
     def __getitem__(self, name: str) -> T:
-        found = self.get(name)
-        if found is None:
+        entry = self.get(name)
+        if entry is None:
             raise CatalogError(f"There is no {self.kind} {name!r}.", hint=did_you_mean(name, self.names()))
-        return found
+        return entry
 
     def remove(self, name: str) -> None:
         self._by_key.pop(name.lower())
@@ -105,7 +105,7 @@ class Namespace(Generic[T]):
 
 
 class Catalog:
-    """What a statement can refer to. `version` moves with every change, so that caches know when they are stale."""
+    """Everything a statement can refer to. `version` increases with every change, so that caches can be invalidated."""
 
     def __init__(self) -> None:
         self.streams: Namespace[Stream] = Namespace("stream")
@@ -127,19 +127,19 @@ class Catalog:
                     hint=f"Choose another name, or DROP {taken.name} first.",
                 )
 
-    def add(self, thing: Stream | Table | View | Sink | Function) -> None:
+    def add(self, entry: Stream | Table | View | Sink | Function) -> None:
         self.version += 1
-        match thing:
+        match entry:
             case Stream():
-                self.streams.add(thing)
+                self.streams.add(entry)
             case Table():
-                self.tables.add(thing)
+                self.tables.add(entry)
             case View():
-                self.views.add(thing)
+                self.views.add(entry)
             case Sink():
-                self.sinks.add(thing)
+                self.sinks.add(entry)
             case Function():
-                self.functions.add(thing)
+                self.functions.add(entry)
 
     def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
         self.version += 1

@@ -1,4 +1,4 @@
-"""Expressions that are true, false or NULL."""
+"""Binding rules for conditions: AND, OR, NOT, comparisons, BETWEEN, IS, LIKE. IN is in `membership.py`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from sqlglot import exp
 from eddyline import types as t
 from eddyline.errors import BindError
 from eddyline.sql.bound import Call, Constant, Expr
-from eddyline.sql.constants import Folded
+from eddyline.sql.constants import PendingConstant
 from eddyline.sql.membership import in_list
-from eddyline.sql.operands import Kind, Loose, Operands, kind
+from eddyline.sql.operands import BindRule, Operand, OperandBinder, rule
 from eddyline.sql.scope import fail, span_of
-from eddyline.sql.unsupported import only, refuse_subquery
+from eddyline.sql.unsupported import refuse_other_args, refuse_subquery
 
-_LOOSER = (exp.Between, exp.In, exp.Like, exp.Escape)  # to sqlglot they bind closer than a comparison, to Spark not
+# sqlglot gives these a higher precedence than comparisons, Spark does not.
+_AMBIGUOUS = (exp.Between, exp.In, exp.Like, exp.Escape)
 
 
-def _logical(b: Operands, tree: exp.Expr) -> Loose:
+def _logical(b: OperandBinder, tree: exp.Expr) -> Operand:
     op = "and" if isinstance(tree, exp.And) else "or"
     parts: list[Expr] = []
     stack = [tree]
@@ -35,34 +36,34 @@ def _logical(b: Operands, tree: exp.Expr) -> Loose:
     return Call(op, tuple(parts), t.BOOLEAN)
 
 
-def _not(b: Operands, tree: exp.Expr) -> Loose:
+def _not(b: OperandBinder, tree: exp.Expr) -> Operand:
     refuse_subquery(tree.this, negated=True)
     return Call("not", (b.condition(tree.this, "NOT"),), t.BOOLEAN)
 
 
-def compared(b: Operands, op: str, left: exp.Expr, right: exp.Expr, tree: exp.Expr) -> Expr:
-    x, y = b.alike(b.loose(left), b.loose(right), tree)
-    return Call(op, (b.settle(x), b.settle(y)), t.BOOLEAN)
+def compared(b: OperandBinder, op: str, left: exp.Expr, right: exp.Expr, tree: exp.Expr) -> Expr:
+    x, y = b.with_common_type(b.operand(left), b.operand(right), tree)
+    return Call(op, (b.expr(x), b.expr(y)), t.BOOLEAN)
 
 
-def _comparison(op: str, b: Operands, tree: exp.Expr) -> Expr:
+def _comparison(op: str, b: OperandBinder, tree: exp.Expr) -> Expr:
     for side in (tree.this, tree.expression):
-        if isinstance(side.this if isinstance(side, exp.Not) else side, _LOOSER):
+        if isinstance(side.this if isinstance(side, exp.Not) else side, _AMBIGUOUS):
             fail(tree, "What is compared here can be read in two ways.", "Put it in parentheses: a = (b LIKE c).")
     return compared(b, op, tree.this, tree.expression, tree)
 
 
-def _distinct(b: Operands, tree: exp.Expr) -> Loose:
+def _distinct(b: OperandBinder, tree: exp.Expr) -> Operand:
     return Call("not", (_comparison("same", b, tree),), t.BOOLEAN)
 
 
-def _between(b: Operands, tree: exp.Expr) -> Loose:
+def _between(b: OperandBinder, tree: exp.Expr) -> Operand:
     low = compared(b, "ge", tree.this, tree.args["low"], tree)
     high = compared(b, "le", tree.this, tree.args["high"], tree)
     return Call("and", (low, high), t.BOOLEAN)
 
 
-def _is(b: Operands, tree: exp.Expr) -> Loose:
+def _is(b: OperandBinder, tree: exp.Expr) -> Operand:
     other = tree.expression
     if isinstance(other, exp.Null):
         return Call("is_null", (b.bind(tree.this),), t.BOOLEAN)
@@ -71,25 +72,25 @@ def _is(b: Operands, tree: exp.Expr) -> Loose:
     fail(tree, "IS takes NULL, NOT NULL, TRUE or FALSE.")
 
 
-def _like(b: Operands, tree: exp.Expr) -> Loose:
-    return _liked(b, tree, b.converted(b.loose(tree.expression), t.STRING, tree.expression))
+def _like(b: OperandBinder, tree: exp.Expr) -> Operand:
+    return _liked(b, tree, b.converted(b.operand(tree.expression), t.STRING, tree.expression))
 
 
-def _liked(b: Operands, tree: exp.Expr, pattern: Loose) -> Expr:
-    found = Call("like", (b.bind(tree.this, t.STRING), b.settle(pattern)), t.BOOLEAN)
-    return Call("not", (found,), t.BOOLEAN) if tree.args.get("negate") else found
+def _liked(b: OperandBinder, tree: exp.Expr, pattern: Operand) -> Expr:
+    like = Call("like", (b.bind(tree.this, t.STRING), b.expr(pattern)), t.BOOLEAN)
+    return Call("not", (like,), t.BOOLEAN) if tree.args.get("negate") else like
 
 
-def _escape(b: Operands, tree: exp.Expr) -> Loose:
-    """LIKE with an escape character of its own: the pattern is a constant, written anew with the backslash."""
+def _escape(b: OperandBinder, tree: exp.Expr) -> Operand:
+    """LIKE with another escape character: the pattern must be a constant and is rewritten with the backslash."""
     like, mark = tree.this, tree.expression
     if not isinstance(like, exp.Like):
-        return b.loose(like)
+        return b.operand(like)
     if not (isinstance(mark, exp.Literal) and mark.is_string and len(mark.name) == 1):
         fail(tree, "ESCAPE takes one quoted character.")
-    only(like, KINDS[exp.Like].reads)
-    pattern = b.converted(b.loose(like.expression), t.STRING, like.expression)
-    if not isinstance(pattern, Folded):
+    refuse_other_args(like, RULES[exp.Like].reads)
+    pattern = b.converted(b.operand(like.expression), t.STRING, like.expression)
+    if not isinstance(pattern, PendingConstant):
         fail(tree, "LIKE … ESCAPE needs a constant pattern.", "Without ESCAPE, the escape character is the backslash.")
     try:
         return _liked(b, like, pattern.then(partial(_backslashed, mark.name), t.STRING))
@@ -99,6 +100,7 @@ def _escape(b: Operands, tree: exp.Expr) -> Loose:
 
 
 def _backslashed(mark: str, pattern: str | None) -> str | None:
+    """A LIKE pattern with the escape character `mark`, rewritten with the backslash."""
     if pattern is None:
         return None
     parts = re.findall(f"{re.escape(mark)}.?|.", pattern, re.DOTALL)
@@ -108,21 +110,21 @@ def _backslashed(mark: str, pattern: str | None) -> str | None:
     return "".join("\\" + p[1] if p[0] == mark else p.replace("\\", "\\\\") for p in parts)
 
 
-KINDS: Mapping[type, Kind] = {
-    exp.And: kind(_logical, "this expression"),
-    exp.Or: kind(_logical, "this expression"),
-    exp.Not: kind(_not, "this"),
-    exp.EQ: kind(partial(_comparison, "eq"), "this expression"),
-    exp.NEQ: kind(partial(_comparison, "ne"), "this expression"),
-    exp.LT: kind(partial(_comparison, "lt"), "this expression"),
-    exp.LTE: kind(partial(_comparison, "le"), "this expression"),
-    exp.GT: kind(partial(_comparison, "gt"), "this expression"),
-    exp.GTE: kind(partial(_comparison, "ge"), "this expression"),
-    exp.NullSafeEQ: kind(partial(_comparison, "same"), "this expression"),
-    exp.NullSafeNEQ: kind(_distinct, "this expression"),
-    exp.Between: kind(_between, "this low high"),
-    exp.In: kind(in_list, "this expressions query field unnest"),
-    exp.Is: kind(_is, "this expression"),
-    exp.Like: kind(_like, "this expression negate"),
-    exp.Escape: kind(_escape, "this expression"),
+RULES: Mapping[type, BindRule] = {
+    exp.And: rule(_logical, "this expression"),
+    exp.Or: rule(_logical, "this expression"),
+    exp.Not: rule(_not, "this"),
+    exp.EQ: rule(partial(_comparison, "eq"), "this expression"),
+    exp.NEQ: rule(partial(_comparison, "ne"), "this expression"),
+    exp.LT: rule(partial(_comparison, "lt"), "this expression"),
+    exp.LTE: rule(partial(_comparison, "le"), "this expression"),
+    exp.GT: rule(partial(_comparison, "gt"), "this expression"),
+    exp.GTE: rule(partial(_comparison, "ge"), "this expression"),
+    exp.NullSafeEQ: rule(partial(_comparison, "same"), "this expression"),
+    exp.NullSafeNEQ: rule(_distinct, "this expression"),
+    exp.Between: rule(_between, "this low high"),
+    exp.In: rule(in_list, "this expressions query field unnest"),
+    exp.Is: rule(_is, "this expression"),
+    exp.Like: rule(_like, "this expression negate"),
+    exp.Escape: rule(_escape, "this expression"),
 }

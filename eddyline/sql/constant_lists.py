@@ -1,7 +1,7 @@
-"""A list of constants as one value: what a long IN list becomes, instead of a parameter for every item.
+"""A list of constants as one value: a long IN list is one parameter instead of one parameter per item.
 
-A list is sorted and has no value twice; NULL, if it has one, comes last. Two lists are equal if they hold the same
-values, however they were written. Costs what its Arrow array costs: 8 bytes a number.
+A list is sorted and has no duplicates; NULL is last. Two lists are equal if they hold the same values, in whatever
+order they were written. It takes the memory of its Arrow array: 8 bytes per number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 
-MOST_ITEMS_APART = 16  # constants of an IN list that are parameters of their own; a longer list is one parameter
+MOST_SEPARATE_ITEMS = 16  # an IN list of at most so many constants has one parameter per item; a longer list is one
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -25,13 +25,13 @@ class ConstantList:
     """Sorted distinct constants of one type."""
 
     def __init__(self, values: pa.Array) -> None:
-        """`values` in any order, with repetitions."""
+        """`values` may be in any order and have duplicates."""
         self.values = _sorted(values)
 
     @classmethod
     def of(cls, values: Sequence[Any], type_: pa.DataType) -> ConstantList:
-        """Of Python values that `constants.convert` gave for this type."""
-        if type_ == t.INTERVAL:  # pyarrow refuses long ones
+        """Builds a list from Python values that `constants.convert` returned for this type."""
+        if type_ == t.INTERVAL:  # pyarrow refuses long timedeltas
             values = [None if v is None else v // _MICROSECOND for v in values]
         elif t.is_float(type_):
             values = [None if v is None else float(v) for v in values]
@@ -63,26 +63,26 @@ class ConstantList:
 
 
 def digest(values: pa.Array) -> str:
-    """The same for equal lists alone."""
-    found = blake2b(str(values.type).encode(), digest_size=16)
-    found.update(b"null" if values.null_count else b"")
+    """A digest that is equal for equal lists only."""
+    hashed = blake2b(str(values.type).encode(), digest_size=16)
+    hashed.update(b"null" if values.null_count else b"")
     values = values.drop_null()
     if values.type == t.STRING:
-        found.update(pc.binary_length(values).to_numpy(zero_copy_only=False).tobytes())
+        hashed.update(pc.binary_length(values).to_numpy(zero_copy_only=False).tobytes())
         _, offsets, data = pa.concat_arrays([values]).buffers()
         ends = memoryview(offsets).cast("i") if offsets is not None else [0]
-        found.update(memoryview(data)[ends[0] : ends[len(values)]] if data is not None else b"")
+        hashed.update(memoryview(data)[ends[0] : ends[len(values)]] if data is not None else b"")
     else:
-        found.update(values.to_numpy(zero_copy_only=False).tobytes())
-    return found.hexdigest()
+        hashed.update(values.to_numpy(zero_copy_only=False).tobytes())
+    return hashed.hexdigest()
 
 
 def _sorted(values: pa.Array) -> pa.Array:
-    """Distinct values in the order in which they compare; NaN above all numbers, NULL at the end."""
+    """The distinct values in comparison order: NaN after all numbers, NULL last."""
     kind = values.type
     if kind == t.INTERVAL:
         values = values.cast(pa.int64())
     elif t.is_float(kind):
-        values = pc.add(values, pa.scalar(0.0, kind))  # -0.0 is 0.0
+        values = pc.add(values, pa.scalar(0.0, kind))  # turns -0.0 into 0.0
     values = values.unique()
     return values.take(pc.sort_indices(values)).cast(kind)

@@ -1,8 +1,8 @@
-"""Constants while a text is being bound: a value, and how to make it again from the literal in another text.
+"""Constants during binding, and conversions of Python values between SQL types as Spark makes them.
 
-A literal may pass through a sign, a unit or a conversion on its way to the value the plan needs (`-5`,
-`INTERVAL 3 MINUTES`, `ts > '2026-01-01'`). Each step is composed into `make`, so that a later text of the same
-shape goes from its literal to the value without being parsed.
+A literal may need a sign, a unit or a conversion to become the value the plan needs (`-5`, `INTERVAL 3 MINUTES`,
+`ts > '2026-01-01'`). Each step is composed into `make`, which computes the value for a later text of the same shape
+from its literal, without parsing that text.
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ from eddyline.errors import BindError
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """A constant not yet settled: it may still change its type to suit its surroundings."""
+class PendingConstant:
+    """A constant whose type may still change to match the operands beside it."""
 
     value: Any
     type: pa.DataType
-    origin: int | None  # where its literal starts in the text; None if it has none of its own
+    origin: int | None  # position of its literal in the text; None if it has no literal of its own
     make: Callable[[str], Any] | None
 
-    def then(self, step: Callable[[Any], Any], to: pa.DataType) -> Folded:
+    def then(self, step: Callable[[Any], Any], to: pa.DataType) -> PendingConstant:
+        """The constant after one more conversion step."""
         make = self.make
-        return Folded(step(self.value), to, self.origin, None if make is None else (lambda text: step(make(text))))
+        return PendingConstant(
+            step(self.value), to, self.origin, None if make is None else (lambda text: step(make(text)))
+        )
 
 
-_LONGEST = 300  # digits that Python turns into an integer and from there into a float; more fit neither
+_MAX_DIGITS = 300  # of a number; Python refuses much longer integers, and DOUBLE cannot hold them
 
 
 def number(text: str) -> int | float:
     """The value of a numeric literal: an integer if it is written as one and fits BIGINT."""
-    if not text.isdecimal() or len(text) > _LONGEST:
-        if not text.isascii() or "_" in text:  # Python reads more than SQL does
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
+        if not text.isascii() or "_" in text:  # Python accepts these, SQL does not
             raise ValueError(text)
         return float(text)
     value = read_integer(text)
@@ -59,8 +62,8 @@ def number_type(value: int | float) -> pa.DataType:
 
 
 def convert(value: Any, to: pa.DataType, source: pa.DataType | None = None) -> Any:
-    """A Python value as a value of an SQL type; BindError if it has no such form. What `cast` says in
-    `sql/functions.py`; `source` matters only for the digits of a FLOAT in text. A microsecond or two."""
+    """Converts a Python value to an SQL type, as `cast` in `sql/functions.py` specifies; BindError if it cannot.
+    `source` only affects the digits of a FLOAT printed as text. One or two microseconds."""
     if value is None:
         return None
     if source is not None and source == t.FLOAT and to == t.STRING:
@@ -71,13 +74,13 @@ def convert(value: Any, to: pa.DataType, source: pa.DataType | None = None) -> A
         raise BindError(f"{value!r} cannot be read as {t.name_of(to)}.", hint=_EXAMPLES.get(to)) from None
 
 
-# Text to values, as Spark reads it; a ValueError or an OverflowError if it is no such value.
+# Text to values, as Spark parses it; ValueError or OverflowError if the text is not a value of the type.
 
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
 _TRUTH = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
-_NO_NUMBER = {"nan": math.nan} | {
+_SPECIAL_FLOATS = {"nan": math.nan} | {
     sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("inf", "infinity")
 }
 _DAY = re.compile(r"\+?([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
@@ -93,10 +96,10 @@ _REGION = re.compile(r"[A-Z][A-Za-z_]*/[A-Za-z0-9_+/-]+")
 
 
 def read_float(text: str) -> float:
-    found = _NUMBER.fullmatch(text := text.strip(_BLANK[:-1]))
-    if found is not None:
-        return float(found[1])
-    special = math.nan if text in ("+NaN", "-NaN") else _NO_NUMBER.get(text.lower())
+    match = _NUMBER.fullmatch(text := text.strip(_BLANK[:-1]))
+    if match is not None:
+        return float(match[1])
+    special = math.nan if text in ("+NaN", "-NaN") else _SPECIAL_FLOATS.get(text.lower())
     if special is None:
         raise ValueError(text)
     return special
@@ -109,20 +112,20 @@ def read_integer(text: str) -> int:
 
 
 def read_date(text: str) -> date:
-    found = _DAY.fullmatch(text.strip(_BLANK))
-    if found is None:
+    match = _DAY.fullmatch(text.strip(_BLANK))
+    if match is None:
         raise ValueError(text)
-    year, month, day = found.groups("1")
+    year, month, day = match.groups("1")
     return date(int(year), int(month), int(day))
 
 
 def parse_timestamp(text: str) -> datetime:
     if len(text) == 19 and text[10] in " T" and text[4::3] == "--" + text[10] + "::" and text[11:13] != "24":
         return datetime.fromisoformat(text)  # the usual form, six times faster
-    found = _MOMENT.fullmatch(text.strip(_BLANK))
-    if found is None:
+    match = _MOMENT.fullmatch(text.strip(_BLANK))
+    if match is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = int(fraction[:6].ljust(6, "0")) if fraction else 0
     clock = int(hour or 0), int(minute or 0), int(second or 0), micros
     moment = datetime(int(year), int(month or 1), int(day or 1), *clock)
@@ -130,22 +133,23 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def _in_utc(moment: datetime, zone: str) -> datetime:
-    """The moment that the clocks of a zone showed; of two the first, and of none the one before the clocks moved."""
+    """A local time of a zone, converted to UTC. Where clocks are set back, the first of the two instants; where they
+    are set forward, the offset from before the change applies."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return moment
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
+    match = _OFFSET.fullmatch(zone)
+    if match is None:
         if _REGION.fullmatch(zone) is None:
             raise ValueError(zone)
         try:
             return moment.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
-        except (KeyError, OSError):  # no zone, or the name of a directory of zones
+        except (KeyError, OSError):  # an unknown zone, or a directory of zones
             raise ValueError(zone) from None
-    hours, minutes, seconds = (int(a or b or 0) for a, b in zip(found.groups()[1:4], found.groups()[4:], strict=True))
+    hours, minutes, seconds = (int(a or b or 0) for a, b in zip(match.groups()[1:4], match.groups()[4:], strict=True))
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if minutes > 59 or seconds > 59 or offset > timedelta(hours=18):
         raise ValueError(zone)
-    return moment - offset if found[1] == "+" else moment + offset
+    return moment - offset if match[1] == "+" else moment + offset
 
 
 # Values to text, as Spark prints them.
@@ -166,14 +170,14 @@ def text_of(value: Any) -> str:
 
 
 def float_text(number: float | np.float32) -> str:
-    """The fewest digits, but at least two, that give the number back, as Java prints them from version 19 on; before,
-    it could print one or two more. With an exponent below 0.001 and from 10 million."""
+    """The fewest digits, but at least two, that parse to the same number, as Java prints them since version 19
+    (earlier versions may print one or two more). With an exponent below 0.001 and from 10 million on."""
     text = str(number)
     if 1e-3 <= abs(float(number)) < 1e7 or number == 0:
         return text if isinstance(number, float) else np.format_float_positional(number, trim="0")
     if not math.isfinite(number):
         return text.replace("nan", "NaN").replace("inf", "Infinity")
-    nearest = f"{number:.1e}"  # where one digit is enough, the second one need not be a zero: 4.9E-324
+    nearest = f"{number:.1e}"  # Java prints 4.9E-324 where one digit would do: two digits, the nearest such number
     sign, digits, exponent = Decimal(nearest if type(number)(nearest) == number else text).normalize().as_tuple()
     assert isinstance(exponent, int)
     first, rest = digits[0], "".join(map(str, digits[1:])) or "0"

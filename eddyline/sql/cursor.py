@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one statement: what the statement parser reads, with errors that know their place."""
+"""A cursor over the tokens of one statement, for the statement parser. Its errors point at the next token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_NAMES = (
     TokenType.R_BRACKET,
     TokenType.COLON,
 )
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def tokenize(sql: str) -> list[Token]:
@@ -37,14 +37,14 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def tokens_and_lists(sql: str) -> tuple[list[Token], Mapping[int, LiteralList]]:
-    """The tokens of a text; a long IN list of literals is one token, and told by its place."""
-    half = _HALF_CHARACTER.search(sql)
-    if half is not None:
+    """The tokens of a text. A long IN list of literals is one token; the mapping has the lists by position."""
+    surrogate = _SURROGATE.search(sql)
+    if surrogate is not None:
         raise ParseError(
-            f"The text contains {half.group()!r}, which is half a character and cannot be stored.",
+            f"The text contains {surrogate.group()!r}, which is half a character and cannot be stored.",
             hint="Decode the text as UTF-8 before it gets here.",
-            sql=_HALF_CHARACTER.sub("\ufffd", sql),  # so that the error can be printed
-            span=half.span(),
+            sql=_SURROGATE.sub("\ufffd", sql),  # so that the error can be printed
+            span=surrogate.span(),
         )
     masked, lists = lifted(sql)
     try:
@@ -60,70 +60,69 @@ def tokens_and_lists(sql: str) -> tuple[list[Token], Mapping[int, LiteralList]]:
 
 
 def _with_doubled_quotes(sql: str, tokens: Iterable[Token]) -> list[Token]:
-    """The tokens, where a quote doubled inside a string is one character of it: sqlglot ends the string there and
-    begins another."""
-    runs: list[list[Token]] = []
+    """Merges strings that touch: sqlglot splits a string at a doubled quote, which stands for one quote."""
+    strings: list[list[Token]] = []
     for token in tokens:
-        if runs and _goes_on(sql, runs[-1][-1], token):
-            runs[-1].append(token)
+        if strings and _continues(sql, strings[-1][-1], token):
+            strings[-1].append(token)
         else:
-            runs.append([token])
-    return [run[0] if len(run) == 1 else _one_string(sql, run) for run in runs]
+            strings.append([token])
+    return [pieces[0] if len(pieces) == 1 else _one_string(sql, pieces) for pieces in strings]
 
 
-def _goes_on(sql: str, before: Token, token: Token) -> bool:
-    """Whether the second of two strings begins at once, with the quote that ended the first."""
+def _continues(sql: str, before: Token, token: Token) -> bool:
+    """Whether the second of two strings begins right after the first, with the same quote."""
     strings = before.token_type == token.token_type == TokenType.STRING
     return strings and before.end + 1 == token.start and sql[before.end] == sql[token.start]
 
 
-def _one_string(sql: str, run: list[Token]) -> Token:
-    first, last = run[0], run[-1]
-    text = sql[first.start].join(token.text for token in run)
-    comments = [c for token in run for c in token.comments]
+def _one_string(sql: str, pieces: list[Token]) -> Token:
+    first, last = pieces[0], pieces[-1]
+    text = sql[first.start].join(token.text for token in pieces)
+    comments = [c for token in pieces for c in token.comments]
     return Token(TokenType.STRING, text, last.line, last.col, first.start, last.end, comments)
 
 
 def statements(sql: str) -> list[Cursor]:
     """One cursor per statement of a script; empty statements are dropped."""
     refuse_long_text(sql)
-    found: list[Cursor] = []
+    cursors: list[Cursor] = []
     current: list[Token] = []
     tokens, lists = tokens_and_lists(sql)
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             if current:
-                found.append(Cursor(sql, current, lists))
+                cursors.append(Cursor(sql, current, lists))
             current = []
         else:
             current.append(token)
     if current:
-        found.append(Cursor(sql, current, lists))
-    for c in found:
+        cursors.append(Cursor(sql, current, lists))
+    for c in cursors:
         refuse_long_statement(sql, (c.tokens[0].start, c.tokens[-1].end + 1), len(c.tokens))
-    return found
+    return cursors
 
 
 def words(sql: str) -> str:
-    """A text without comments, and with one space between its words: equal for texts that say the same."""
+    """A text without comments and with one space between its tokens, so that texts of equal meaning compare equal."""
     tokens, lists = tokens_and_lists(sql)
-    found: list[str] = []
+    parts: list[str] = []
     for token in tokens:
         word = sql[token.start : token.end + 1]
         if token.start in lists:
-            found += lists[token.start].pieces
+            parts += lists[token.start].pieces
         else:
-            found.append(word if word[0] in "'\"`" else " ".join(word.split()))
-    return " ".join(found)
+            parts.append(word if word[0] in "'\"`" else " ".join(word.split()))
+    return " ".join(parts)
 
 
 @dataclass
 class Cursor:
     sql: str
     tokens: list[Token]
-    lists: Mapping[int, LiteralList] = field(default_factory=dict)  # by the place of the token that stands for each
-    at: int = 0
-    subject: tuple[int, int] | None = None  # where the name of what the statement is about stands
+    lists: Mapping[int, LiteralList] = field(default_factory=dict)  # by the position of the token that replaces each
+    at: int = 0  # index of the next token
+    subject: tuple[int, int] | None = None  # span of the name that the statement creates or changes
 
     @property
     def text(self) -> str:
@@ -147,7 +146,8 @@ class Cursor:
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
         raise ParseError(message, hint=hint, sql=self.sql, span=self.span())
 
-    def found(self) -> str:
+    def next_text(self) -> str:
+        """The next token for an error message, without secrets."""
         token = self.peek()
         return "the end of the statement" if token is None else repr(redacted(self.sql)[token.start : token.end + 1])
 
@@ -161,32 +161,32 @@ class Cursor:
         return n > 0
 
     def _tokens_of(self, words: tuple[str, ...]) -> int:
-        """How many tokens the words are, 0 if they do not come next; some pairs of words are one token."""
+        """How many tokens the words take up, 0 if they are not next; some pairs of words are one token."""
         ahead = 0
         rest = list(words)
         while rest:
             token = self.peek(ahead)
             if token is None or token.token_type == TokenType.STRING:
                 return 0
-            found = token.text.upper().split()
-            if not found or rest[: len(found)] != found:
+            in_token = token.text.upper().split()
+            if not in_token or rest[: len(in_token)] != in_token:
                 return 0
-            rest = rest[len(found) :]
+            rest = rest[len(in_token) :]
             ahead += 1
         return ahead
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
-            self.fail(f"Expected {' '.join(words)}, found {self.found()}.")
+            self.fail(f"Expected {' '.join(words)}, found {self.next_text()}.")
 
     def name(self, what: str) -> str:
         if self.is_word("IF", "NOT", "EXISTS"):
             self.fail("IF NOT EXISTS is not supported.", "SHOW lists what exists; DROP … IF EXISTS removes it first.")
         token = self.peek()
         if token is None or token.token_type in _NOT_NAMES or not token.text:
-            self.fail(f"Expected the name of {what}, found {self.found()}.")
+            self.fail(f"Expected the name of {what}, found {self.next_text()}.")
         if not (token.text[0].isalpha() or token.text[0] == "_" or token.token_type == TokenType.IDENTIFIER):
-            self.fail(f"Expected the name of {what}, found {self.found()}.")
+            self.fail(f"Expected the name of {what}, found {self.next_text()}.")
         self.subject = self.subject or self.span()
         self.at += 1
         return str(token.text)
@@ -194,7 +194,7 @@ class Cursor:
     def string(self, what: str) -> str:
         token = self.peek()
         if token is None or token.token_type != TokenType.STRING:
-            self.fail(f"Expected {what} as a quoted string, found {self.found()}.")
+            self.fail(f"Expected {what} as a quoted string, found {self.next_text()}.")
         self.at += 1
         return str(token.text)
 
@@ -205,12 +205,12 @@ class Cursor:
             hint = did_you_mean(word, t.BY_NAME)
             if word in ("DECIMAL", "NUMERIC"):
                 hint = "Use DOUBLE, or BIGINT in the smallest unit (cents)."
-            self.fail(f"Expected a type, found {self.found()}.", hint)
+            self.fail(f"Expected a type, found {self.next_text()}.", hint)
         self.at += 1
         if word == "VARCHAR" and self.accept("("):
             length = self.peek()
             if length is None or length.token_type != TokenType.NUMBER:
-                self.fail(f"Expected a number, found {self.found()}.")
+                self.fail(f"Expected a number, found {self.next_text()}.")
             self.at += 1
             self.expect(")")
         return t.BY_NAME[word]
@@ -220,7 +220,7 @@ class Cursor:
         self.expect("INTERVAL")
         token = self.peek()
         if token is None or token.token_type not in (TokenType.NUMBER, TokenType.STRING):
-            self.fail(f"Expected a number, found {self.found()}.")
+            self.fail(f"Expected a number, found {self.next_text()}.")
         text = token.text.strip()
         if token.token_type == TokenType.STRING and " " in text:
             number, _, word = text.partition(" ")
@@ -229,13 +229,13 @@ class Cursor:
         try:
             amount = float(number)
         except ValueError:
-            self.fail(f"Expected a number, found {self.found()}.")
+            self.fail(f"Expected a number, found {self.next_text()}.")
         self.at += 1
         if word is None:
             unit_token = self.peek()
             word = unit_token.text if unit_token is not None else ""
             if unit_of(word) is None:
-                self.fail(f"Expected a unit of time, found {self.found()}.", f"Units are {', '.join(UNITS)}.")
+                self.fail(f"Expected a unit of time, found {self.next_text()}.", f"Units are {', '.join(UNITS)}.")
             self.at += 1
         unit = unit_of(word.strip())
         if unit is None:
@@ -256,9 +256,9 @@ class Cursor:
 
     def end(self) -> None:
         if not self.done():
-            self.fail(f"Expected the end of the statement, found {self.found()}.")
+            self.fail(f"Expected the end of the statement, found {self.next_text()}.")
 
 
 def short(text: str) -> str:
-    """A text for an error: cut where it gets long."""
+    """A text for an error message, cut to 60 characters."""
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""From a CREATE statement to the thing it declares, for every host and for whoever reads a saved statement again."""
+"""Turns a CREATE statement into the catalog entry or bound query it declares, on every host and on recovery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, Creat
 
 @singledispatch
 def declared(statement: Any, catalog: Catalog) -> Stream | Table | View | Sink:
-    """The stream, table, view or sink that a statement declares; its name must be new."""
+    """The stream, table, view or sink that a statement declares; its name must not be taken."""
     raise TypeError(f"{type(statement).__name__} declares nothing")
 
 
@@ -57,9 +57,9 @@ def _(s: CreateSink, catalog: Catalog) -> Sink:
 def shape(
     s: CreateQuery | CreateFamily | CreateView, catalog: Catalog, in_lists: InLists = "whole"
 ) -> tuple[Binding, dict[str, str]]:
-    """The bound query of a family and its options, from the statement that made the family.
+    """The bound query of a family and its options, from the statement that created the family.
 
-    `in_lists` says how long IN lists were parameters when the family was made."""
+    `in_lists` is how long IN lists became parameters when the family was created."""
     match s:
         case CreateQuery():
             return bind_standing(catalog, s.query, in_lists), dict(s.options)

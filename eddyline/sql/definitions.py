@@ -1,4 +1,4 @@
-"""CREATE statements: what each may say, read from left to right."""
+"""Parsing of CREATE statements: one function per statement, which reads its clauses from left to right."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def create_sink(c: Cursor) -> CreateSink:
     name = c.name("the sink")
     external = _external(c)
     if external is None:
-        c.fail(f"Expected USING, found {c.found()}.", "Say what the sink writes: USING parquet OPTIONS (path 'out').")
+        hint = "Say what the sink writes: USING parquet OPTIONS (path 'out')."
+        c.fail(f"Expected USING, found {c.next_text()}.", hint)
     targets: list[str] = []
     if c.accept("FOR"):
         while not targets or c.accept(","):
@@ -88,7 +89,7 @@ def create_sink(c: Cursor) -> CreateSink:
 
 
 def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """`(name TYPE [PRIMARY KEY], …)`: the fields and the names of the key."""
+    """`(name TYPE [PRIMARY KEY], …)`: the fields and the names of the key columns."""
     c.expect("(")
     fields: list[Field] = []
     key: list[str] = []
@@ -182,7 +183,7 @@ def _add_option(c: Cursor, options: dict[str, str], key: str, start: int) -> Non
 def _option_value(c: Cursor) -> str:
     token = c.peek()
     if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN, TokenType.EQ, TokenType.L_PAREN):
-        c.fail(f"Expected a value, found {c.found()}.")
+        c.fail(f"Expected a value, found {c.next_text()}.")
     c.at += 1
     return str(token.text)
 

@@ -1,8 +1,8 @@
-"""The dialect in which sqlglot reads queries: Spark's SQL, with the functions of this language alone.
+"""The sqlglot dialect in which queries are parsed: Spark's SQL with only the functions of this language.
 
-sqlglot knows 700 functions and rewrites them into expressions of its own (`date_trunc` into `timestamp_trunc`). Those
-that this language does not have are taken from it, so that a call of one stays a call, under the name it was written
-with: errors can name it, and users can register a function of that name. Aggregates are calls as well, known by name.
+sqlglot knows 700 functions and rewrites them into its own expressions (`date_trunc` into `timestamp_trunc`). The
+functions that this language lacks are removed from the dialect, so that a call keeps the name it was written with:
+errors can quote it, and users can register a function of that name. Aggregates are plain calls too, recognised by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import TokenType
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 
-NAME = "name"  # where a tree keeps the name that its function was written with
+NAME = "name"  # metadata key of a tree: the name that its function was written with
 
 _WORDS = Spark.Tokenizer.KEYWORDS
 _TYPES = {_WORDS[name] for name in t.BY_NAME}
@@ -32,26 +32,26 @@ _HINTS = {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFL
 }
 READ_BY_SQLGLOT = {n for n, kind in exp.FUNCTION_BY_NAME.items() if issubclass(kind, _BOUND)} | _CONVERSIONS
 
-OF_THE_SYNTAX = READ_BY_SQLGLOT | (SparkParser.FUNCTION_PARSERS.keys() - _HINTS)  # no user's function has these names
+OF_THE_SYNTAX = READ_BY_SQLGLOT | (SparkParser.FUNCTION_PARSERS.keys() - _HINTS)  # users cannot register these
 
 
 def _named(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A parser of a function with a syntax of its own, which keeps the name and the place of the call."""
+    """Wraps the parser of a function with special syntax so that the tree keeps the name and position of the call."""
 
-    def parsed(parser: Any) -> Any:
+    def parse_named(parser: Any) -> Any:
         token = parser._tokens[parser._index - 2]
-        found = parse(parser)
-        if isinstance(found, exp.Func):
-            found.update_positions(token)
-            found.meta[NAME] = token.text
-        return found
+        tree = parse(parser)
+        if isinstance(tree, exp.Func):
+            tree.update_positions(token)
+            tree.meta[NAME] = token.text
+        return tree
 
-    return parsed
+    return parse_named
 
 
 class EddylineDialect(Spark):
-    """Spark's SQL, except that no word swallows the rest of its line (SHOW, EXPLAIN, …), that our types go by our names
-    alone (INT8 has 8 bits in some dialects and 8 bytes in others), and that functions are ours."""
+    """Spark's SQL with three changes: SHOW, EXPLAIN and others are not parsed as raw commands; types have one name
+    each (INT8 has 8 bits in some dialects and 8 bytes in others); only this language's functions are known."""
 
     ORIGINAL_NAME_META_KEY = NAME
 

@@ -1,6 +1,7 @@
-"""Scalar expressions: sqlglot trees to typed, bound expressions.
+"""The expression binder: turns sqlglot trees of scalar expressions into typed, bound expressions.
 
-The kinds of expressions are in `leaves.py`, `conditions.py` and `calls.py`, what they share in `operands.py`.
+The rules for each kind of expression are in `leaves.py`, `conditions.py` and `calls.py`; `operands.py` has what they
+share.
 """
 
 from __future__ import annotations
@@ -13,48 +14,49 @@ from sqlglot import exp
 from eddyline.sql import calls, conditions, leaves
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.dialect import is_aggregate, name_of
-from eddyline.sql.operands import Kind, Loose, Operands
+from eddyline.sql.operands import BindRule, Operand, OperandBinder
 from eddyline.sql.scope import Constants, Scope, fail
-from eddyline.sql.unsupported import EXPRESSIONS, only, refuse_over
+from eddyline.sql.unsupported import EXPRESSIONS, refuse_other_args, refuse_over
 
-KINDS: Mapping[type, Kind] = {**leaves.KINDS, **conditions.KINDS, **calls.KINDS}
-_DEEPEST = 100  # levels of an expression: what every later stage can walk without running out of stack
+RULES: Mapping[type, BindRule] = {**leaves.RULES, **conditions.RULES, **calls.RULES}
+_MAX_DEPTH = 100  # levels of an expression; every later stage recurses this deep without running out of stack
 
 
-class ExpressionBinder(Operands):
-    """Binds expressions in one scope. `special` may answer for a whole tree (group keys and aggregates)."""
+class ExpressionBinder(OperandBinder):
+    """Binds expressions in one scope. `override` may bind a tree instead of its rule (group keys and aggregates)."""
 
     def __init__(
         self,
         catalog: Catalog,
         scope: Scope,
         constants: Constants,
-        special: Callable[[exp.Expr], Loose | None] | None = None,
+        override: Callable[[exp.Expr], Operand | None] | None = None,
     ) -> None:
         super().__init__(catalog, scope, constants)
-        self.special = special
+        self.override = override
         self.depth = 0
 
-    def loose(self, tree: exp.Expr) -> Loose:
+    def operand(self, tree: exp.Expr) -> Operand:
         self.depth += 1
-        if self.depth > _DEEPEST:
-            fail(tree, f"The expression is nested too deeply: more than {_DEEPEST} levels.", "Split it in subqueries.")
-        found = self._loose(tree)
+        if self.depth > _MAX_DEPTH:
+            message = f"The expression is nested too deeply: more than {_MAX_DEPTH} levels."
+            fail(tree, message, "Split it in subqueries.")
+        operand = self._bind_by_rule(tree)
         self.depth -= 1
-        return found
+        return operand
 
-    def _loose(self, tree: exp.Expr) -> Loose:
-        kind = KINDS.get(type(tree))
-        if kind is not None:
-            only(tree, kind.reads)
-        found = self.special(tree) if self.special is not None else None
-        if found is not None:
-            return found
+    def _bind_by_rule(self, tree: exp.Expr) -> Operand:
+        rule = RULES.get(type(tree))
+        if rule is not None:
+            refuse_other_args(tree, rule.reads)
+        operand = self.override(tree) if self.override is not None else None
+        if operand is not None:
+            return operand
         if is_aggregate(tree):
             fail(tree, f"{name_of(tree)} is not allowed here.", "Aggregates go into SELECT or HAVING.")
-        if kind is None:
+        if rule is None:
             self._refuse(tree)
-        return kind.bind(self, tree)
+        return rule.bind(self, tree)
 
     def _refuse(self, tree: exp.Expr) -> NoReturn:
         if isinstance(tree, exp.Window):

@@ -1,7 +1,7 @@
-"""The functions of the language: how SQL spells them, what types they take and give.
+"""The functions of the language: their names, argument types and result types.
 
-What they compute is said once here in words and twice in code, by `operators/evaluate.py` over Arrow columns and
-by `reference/scalar.py` over single values; the tests hold the two against each other.
+This text specifies what they compute. `operators/evaluate.py` implements it over Arrow columns and
+`reference/scalar.py` over single values; the tests compare the two.
 
     add sub mul     numbers of one type; NULL on overflow of an integer. TIMESTAMP ± INTERVAL, INTERVAL ± INTERVAL,
                     TIMESTAMP - TIMESTAMP (an INTERVAL), INTERVAL * BIGINT
@@ -13,7 +13,7 @@ by `reference/scalar.py` over single values; the tests hold the two against each
     and or not      three-valued
     is_null         never NULL
     like            pattern with % and _ and escape character backslash, the whole string, case-sensitive; a constant
-                    pattern with another escape character (ESCAPE '!') is written anew when it is bound
+                    pattern with another escape character (ESCAPE '!') is rewritten when it is bound
     in              first argument against the others: true if equal to one, else NULL if any is NULL, else false
     in_list         as `in`, against a list of constants (`sql/constant_lists.py`)
     case            condition, value, condition, value, ..., otherwise: the first value whose condition is true
@@ -82,7 +82,7 @@ class Signature:
     least_args: int
     most_args: int
     resolve: Callable[[Sequence[pa.DataType]], tuple[list[pa.DataType], pa.DataType] | None]
-    takes: str  # as SHOW FUNCTIONS tells it; T is one type for all
+    takes: str  # as SHOW FUNCTIONS prints it; T is one type for all arguments
     gives: str
 
 
@@ -92,10 +92,10 @@ def _fixed(takes: Sequence[pa.DataType], gives: pa.DataType) -> Signature:
 
 
 def _all_alike(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType], pa.DataType] | None:
-    joined: pa.DataType | None = t.NULL
+    common: pa.DataType | None = t.NULL
     for x in types:
-        joined = t.common(joined, x) if joined is not None else None
-    return None if joined is None else ([joined] * len(types), joined)
+        common = t.common(common, x) if common is not None else None
+    return None if common is None else ([common] * len(types), common)
 
 
 def _number_or_interval(types: Sequence[pa.DataType]) -> tuple[list[pa.DataType], pa.DataType] | None:
@@ -119,7 +119,7 @@ NAMED = {
 }
 
 
-# What is written like a function, and bound in a way of its own: what it takes and gives.
+# Special forms that look like functions: what SHOW FUNCTIONS prints of their arguments and result.
 FORMS = {
     "cast": ("value AS type", "type"),
     "try_cast": ("value AS type", "type"),
@@ -128,7 +128,7 @@ FORMS = {
 
 
 def arithmetic(op: str, a: pa.DataType, b: pa.DataType) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:
-    """Operand types and result type of `a op b`, or None if they do not go together."""
+    """Operand types and result type of `a op b`; None if the operator is not defined for these types."""
     if op == "div":
         ok = all(t.is_numeric(x) or x == t.NULL for x in (a, b))
         return (t.DOUBLE, t.DOUBLE, t.DOUBLE) if ok else None
@@ -147,9 +147,9 @@ def arithmetic(op: str, a: pa.DataType, b: pa.DataType) -> tuple[pa.DataType, pa
         if op == "mul" and b == t.INTERVAL and t.is_integer(a):
             return t.BIGINT, b, t.INTERVAL
         return None
-    joined = t.common(a, b)
-    if joined == t.NULL:
-        joined = t.DOUBLE
-    if joined is None or not t.is_numeric(joined):
+    common = t.common(a, b)
+    if common == t.NULL:
+        common = t.DOUBLE
+    if common is None or not t.is_numeric(common):
         return None
-    return joined, joined, joined
+    return common, common, common

@@ -1,4 +1,7 @@
-"""GROUP BY, aggregates and HAVING: the second half of a block, whose outputs see keys and aggregates."""
+"""Binding of blocks that group: GROUP BY, aggregates and HAVING.
+
+Keys and aggregate arguments see the source columns; outputs and HAVING see the keys followed by the aggregates.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ from eddyline.errors import Error
 from eddyline.sql.bound import Aggregate, Column, Expr
 from eddyline.sql.dialect import is_aggregate, name_of
 from eddyline.sql.expressions import ExpressionBinder
-from eddyline.sql.operands import Loose
+from eddyline.sql.operands import Operand
 from eddyline.sql.scope import Scope, fail
-from eddyline.sql.unsupported import only
+from eddyline.sql.unsupported import refuse_other_args
 
 
 class Grouping:
-    """The second half of a grouping block: outputs see keys and aggregates instead of source columns."""
+    """Binds the keys, aggregates, outputs and HAVING condition of one block; `inner` sees the source columns."""
 
     def __init__(self, inner: ExpressionBinder, group: exp.Expr | None, items: Sequence[tuple[str, exp.Expr]]) -> None:
         self.inner = inner
         self._items = items
-        self._aliases: Literal["hidden", "seen"] = "hidden"
+        self._aliases: Literal["hidden", "visible"] = "hidden"  # whether names may refer to the SELECT list
         self.aggregates: list[Aggregate] = []
         self._trees: list[exp.Expr] = []
         self._key_trees: list[exp.Expr] = []
@@ -42,9 +45,10 @@ class Grouping:
                 keys.append(typed(inner, tree))
                 self._key_trees.append(self._normal(tree))
         self.keys = tuple(keys)
-        self.outer = ExpressionBinder(inner.catalog, Scope([]), inner.constants, self._special)
+        self.outer = ExpressionBinder(inner.catalog, Scope([]), inner.constants, self._key_or_aggregate)
 
     def _key_tree(self, e: exp.Expr, items: Sequence[tuple[str, exp.Expr]]) -> exp.Expr:
+        """The expression of a group key; a position or an alias refers to the SELECT list."""
         number = e.this if isinstance(e, exp.Neg) else e
         if isinstance(number, exp.Literal) and not number.args.get("is_string"):
             text = str(number.this)
@@ -63,25 +67,25 @@ class Grouping:
         return typed(self.outer, tree)
 
     def condition(self, tree: exp.Expr) -> Expr:
-        """The condition of HAVING, which may name columns of the SELECT list, as in Spark."""
-        self._aliases = "seen"
+        """Binds the condition of HAVING, which may name columns of the SELECT list, as in Spark."""
+        self._aliases = "visible"
         try:
             return self.outer.condition(tree, "HAVING")
         finally:
             self._aliases = "hidden"
 
-    def _selected(self, tree: exp.Column) -> Loose | None:
-        """What a name in HAVING stands for in the SELECT list."""
+    def _selected(self, tree: exp.Column) -> Operand | None:
+        """The column of the SELECT list that a name in HAVING refers to; None if there is none."""
         named = [e for name, e in self._items if name.lower() == tree.name.lower()]
         if self._aliases == "hidden" or tree.table or len(named) != 1 or named[0] == tree:
             return None
-        self._aliases = "hidden"  # its own names are those of sources
+        self._aliases = "hidden"  # inside the SELECT list, names refer to sources
         try:
-            return self.outer.loose(named[0])
+            return self.outer.operand(named[0])
         finally:
-            self._aliases = "seen"
+            self._aliases = "visible"
 
-    def _special(self, tree: exp.Expr) -> Loose | None:
+    def _key_or_aggregate(self, tree: exp.Expr) -> Operand | None:
         normal = self._normal(tree)
         if normal in self._key_trees:
             i = self._key_trees.index(normal)
@@ -92,7 +96,7 @@ class Grouping:
             selected = self._selected(tree)
             if selected is not None:
                 return selected
-            self.inner.loose(tree)  # a name that does not exist is the first thing to say
+            self.inner.operand(tree)  # an unknown name is reported first
             fail(
                 tree,
                 f"{tree.name!r} is neither a group key nor inside an aggregate.",
@@ -101,16 +105,16 @@ class Grouping:
         return None
 
     def _normal(self, tree: exp.Expr) -> exp.Expr:
-        """The tree by which a group key or an aggregate is recognised again: columns by position, not by name."""
+        """A tree that is equal for equal group keys and aggregates: columns by position, not by name."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         tree = tree.copy()
         for column in list(tree.find_all(exp.Column)):
             try:
-                found = self.inner.scope.resolve(column)
+                resolved = self.inner.scope.resolve(column)
             except Error:
-                continue  # it is told where it is bound
-            column.set("this", exp.to_identifier(f"#{found.index}", quoted=True))
+                continue  # binding the expression reports it
+            column.set("this", exp.to_identifier(f"#{resolved.index}", quoted=True))
             column.set("table", None)
         return tree
 
@@ -126,7 +130,7 @@ class Grouping:
         return Column(len(self.keys) + index, self.aggregates[index].type, name)
 
     def _argument(self, tree: exp.Expr, function: AggregateFunction, written: str) -> tuple[Expr | None, pa.DataType]:
-        """The argument of an aggregate, converted to the type it is computed over, and the type of the result."""
+        """The argument of an aggregate, converted to the type it works on, and the type of the result."""
         given = tree.expressions
         if any(isinstance(e, exp.Distinct) for e in given):
             fail(tree, f"{written}(DISTINCT …) is not supported.", "Aggregate over a subquery with SELECT DISTINCT.")
@@ -136,22 +140,22 @@ class Grouping:
             fail(tree, f"{written} takes one argument.")
         if not given or isinstance(given[0], exp.Star):
             for star in given:
-                only(star, set())
+                refuse_other_args(star, set())
             if function.star is None:
                 fail(tree, f"{written} needs a column." if given else f"{written} lacks an argument.")
             return None, function.star
-        loose = self.inner.loose(given[0])
-        types = function.types(loose.type)
+        operand = self.inner.operand(given[0])
+        types = function.types(operand.type)
         if types is None:
-            fail(tree, f"{written} takes a {function.takes}, but this is {t.name_of(loose.type)}.")
+            fail(tree, f"{written} takes a {function.takes}, but this is {t.name_of(operand.type)}.")
         wanted, result = (t.STRING if x == t.NULL else x for x in types)
-        return self.inner.settle(self.inner.converted(loose, wanted, given[0])), result
+        return self.inner.expr(self.inner.converted(operand, wanted, given[0])), result
 
 
 def typed(binder: ExpressionBinder, tree: exp.Expr) -> Expr:
-    """An output or key: never of type NULL, so that every column has a type."""
-    loose = binder.loose(tree)
-    return binder.settle(binder.converted(loose, t.STRING, tree) if loose.type == t.NULL else loose)
+    """Binds an output or key. NULL becomes a STRING, so that every column has a type."""
+    operand = binder.operand(tree)
+    return binder.expr(binder.converted(operand, t.STRING, tree) if operand.type == t.NULL else operand)
 
 
 def has_aggregate(tree: exp.Expr) -> bool:

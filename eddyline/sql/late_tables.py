@@ -1,4 +1,8 @@
-"""Non-retroactive tables need partners that never take a row back: the past cannot be revised (document 3, 4.1)."""
+"""Checks that non-retroactive tables are joined only with inputs that never retract a row.
+
+A change of such a table does not revise earlier results, so the result row to retract would be unknown (document 3,
+section 4.1).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,18 @@ from eddyline.errors import Error
 from eddyline.sql.bound import DerivedSource, Query, SetQuery, StreamSource, TableSource, sources
 
 
-def refuse_late_tables(query: Query) -> None:
-    """A non-retroactive table needs partners that never take a row back: it cannot be revised afterwards."""
+def check_non_retroactive_tables(query: Query) -> None:
+    """Refuses a query that joins a non-retroactive table with an input that may retract rows."""
     if isinstance(query, SetQuery):
-        refuse_late_tables(query.left)
-        refuse_late_tables(query.right)
+        check_non_retroactive_tables(query.left)
+        check_non_retroactive_tables(query.right)
         return
     frozen = [s for s in query.sources if isinstance(s, TableSource) and not s.retroactive]
     if not any(isinstance(s, StreamSource) for s in sources(query)):
-        frozen = []  # among tables alone there are no arrivals: it is seen as it stands
+        frozen = []  # a query over tables alone has no arrivals: it reads the current rows
     for s in query.sources:
         if isinstance(s, DerivedSource):
-            refuse_late_tables(s.query)
+            check_non_retroactive_tables(s.query)
             if frozen and not _is_plain(s.query):
                 raise _late_table(frozen[0], f"the subquery {s.alias!r}")
         elif frozen and isinstance(s, StreamSource) and s.window.kind == "rows":
@@ -26,13 +30,13 @@ def refuse_late_tables(query: Query) -> None:
 
 def _late_table(table: TableSource, partner: str) -> Error:
     return Error(
-        f"The non-retroactive table {table.table!r} cannot be joined with {partner}, whose rows may be taken back.",
+        f"The non-retroactive table {table.table!r} cannot be joined with {partner}, whose rows may be retracted.",
         hint=f"Join {table.table} with the stream inside, or create it without NON RETROACTIVE.",
     )
 
 
 def _is_plain(query: Query) -> bool:
-    """Select, project, join and union over streams: rows come once and leave only by their expiration."""
+    """Whether a query only selects, projects, joins and unions streams, so that rows leave only by expiration."""
     if isinstance(query, SetQuery):
         return query.kind == "union" and _is_plain(query.left) and _is_plain(query.right)
     if query.distinct or query.keys is not None:

@@ -1,7 +1,7 @@
-"""How long a statement may be: what is parsed and bound in seconds and in moderate memory.
+"""The maximum length of a statement, chosen so that parsing and binding take seconds and moderate memory.
 
 A text costs about 10 µs and 2 kB per token (a long IN list of literals is one token), and a list 100 bytes per value
-while it is bound. Without a limit one text could take a process down that works for many users.
+while it is bound. Without a limit, one text could exhaust a process that serves many users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HINT = "Put the values into a table and join with it, or register a family with
 
 
 def refuse_long_text(sql: str) -> None:
-    """Before a text is tokenized: whether some statement in it is too long for certain."""
+    """Refuses a text, before it is tokenized, if one of its statements is certainly too long."""
     if len(sql) <= MOST_CHARACTERS:
         return
     start = 0
@@ -34,10 +34,10 @@ def refuse_long_statement(sql: str, span: tuple[int, int], tokens: int) -> None:
         _refuse(sql, span[0], f"{tokens:,} words and signs")
 
 
-def _refuse(sql: str, start: int, found: str) -> NoReturn:
+def _refuse(sql: str, start: int, size: str) -> NoReturn:
     most = f"{MOST_CHARACTERS:,} characters and {MOST_TOKENS:,} words and signs"
     raise ParseError(
-        f"The statement is too long: it has {found}; the most are {most}.",
+        f"The statement is too long: it has {size}; the most are {most}.",
         hint=_HINT,
         sql=sql[start : start + 200],
         span=(0, 1),

@@ -1,9 +1,9 @@
-"""Long IN lists of literals, lifted out of a text before it is tokenized: `IN (1, 2, …)` with thousands of items.
+"""Long IN lists of literals, `IN (1, 2, …)` with thousands of items, replaced by one token before tokenizing.
 
-sqlglot takes 9 µs a token and builds an object with a dictionary for each literal. A long list of plain literals is
-found by a regular expression instead, and one quoted string of the same length takes its place in the text that sqlglot
-reads, so that the places of all other tokens stay. The tree's literal then says which list it stands for. A list with
-anything else in it (expressions, comments, escapes) is left to sqlglot. O(length of the text).
+sqlglot takes 9 µs per token and builds an object with a dictionary for each literal. A regular expression finds long
+lists of plain literals instead, and a quoted string of the same length replaces each list in the text that sqlglot
+parses, so that the positions of all other tokens stay the same. Metadata of the string's literal refers to the list.
+sqlglot parses a list that contains anything else (expressions, comments, escapes). O(length of the text).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from eddyline.sql.constant_lists import MOST_ITEMS_APART
+from eddyline.sql.constant_lists import MOST_SEPARATE_ITEMS
 
 _NUMBER = r"[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![\w.])"
 _ITEM = rf"(?:'[^'\\]*+'(?!')|-?+{_NUMBER})"
-_LIST = re.compile(rf"\s*+({_ITEM}(?:\s*+,\s*+{_ITEM}){{{MOST_ITEMS_APART},}}+)\s*+\)")
+_LIST = re.compile(rf"\s*+({_ITEM}(?:\s*+,\s*+{_ITEM}){{{MOST_SEPARATE_ITEMS},}}+)\s*+\)")
 _PIECE = re.compile(rf"'[^']*+'|{_NUMBER}|[-,]")
 _LITERAL = re.compile(rf"'([^']*+)'|(-?+{_NUMBER})")
 _NOT_WHOLE = re.compile("['.eE]")
-# What hides text from the parser, and where a list may begin. Strings in which a backslash or a doubled quote stands
-# end where sqlglot lets them end: two strings that touch are skipped one after the other.
+# Strings and comments, which are skipped, and the beginning of a list. A string with a doubled quote is two strings
+# here, as in sqlglot; both are skipped.
 _SKIPPED = re.compile(
     r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`|--[^\n]*+|/\*.*?\*/|(?P<list>\bIN\s*+\()""",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
-_RAW = re.compile(r"\b[rR]['\"]")  # strings in which a backslash stands for itself
+_RAW = re.compile(r"\b[rR]['\"]")  # raw strings: a backslash is not an escape
 _UNSAFE = ("{#", "{%", "{{", "/*+")
 
 
@@ -40,14 +40,14 @@ class LiteralList:
     """The literals of one list, as written."""
 
     text: str
-    start: int  # where the first one stands in the statement's text
+    start: int  # position of the first literal in the statement's text
 
     def __deepcopy__(self, _: Any) -> LiteralList:
         return self
 
     @cached_property
     def items(self) -> list[tuple[str, bool, int]]:
-        """(text without quotes, whether it is quoted, place) of each."""
+        """(text without quotes, whether it is quoted, position) of each literal."""
         return [
             (m[1], True, self.start + m.start()) if m[2] is None else (m[2], False, self.start + m.start())
             for m in _LITERAL.finditer(self.text)
@@ -55,7 +55,7 @@ class LiteralList:
 
     @cached_property
     def integers(self) -> list[int] | None:
-        """The values, if all are whole numbers that fit BIGINT; None otherwise."""
+        """The values, if all are integers that fit BIGINT; None otherwise."""
         if _NOT_WHOLE.search(self.text) is not None or max(map(len, self.text.split(","))) > 300:
             return None
         values = [int(text) for text in self.text.split(",")]
@@ -63,33 +63,33 @@ class LiteralList:
 
     @property
     def pieces(self) -> list[str]:
-        """Literals, signs and commas: the tokens of the list."""
+        """The tokens of the list: literals, signs and commas."""
         return _PIECE.findall(self.text)
 
     def trees(self) -> list[exp.Expr]:
-        """The items as sqlglot would have made them."""
-        found: list[exp.Expr] = []
+        """The items as the trees that sqlglot would have built."""
+        trees: list[exp.Expr] = []
         for text, quoted, place in self.items:
             signed = text.startswith("-") and not quoted
             bare = text[1:] if signed else text
             literal = exp.Literal(this=bare, is_string=quoted)
             start = place + signed
             literal.meta.update(start=start, end=start + len(bare) + 2 * quoted - 1)
-            found.append(exp.Neg(this=literal) if signed else literal)
-        return found
+            trees.append(exp.Neg(this=literal) if signed else literal)
+        return trees
 
 
 def lifted(sql: str) -> tuple[str, Mapping[int, LiteralList]]:
-    """The text with a string in the place of each long list, and the lists by the place of that string."""
-    if sql.count(",") < MOST_ITEMS_APART or any(m in sql for m in _UNSAFE) or ("\\" in sql and _RAW.search(sql)):
+    """The text with each long list replaced by a string, and the lists by the position of their string."""
+    if sql.count(",") < MOST_SEPARATE_ITEMS or any(m in sql for m in _UNSAFE) or ("\\" in sql and _RAW.search(sql)):
         return sql, {}
     lists: dict[int, LiteralList] = {}
     parts: list[str] = []
     done = at = 0
-    while (found := _SKIPPED.search(sql, at)) is not None:
-        at = found.end()
-        if found["list"] is None:
-            if sql.find("/*", found.start() + 1, at) >= 0 and found[0].startswith("/*"):
+    while (match := _SKIPPED.search(sql, at)) is not None:
+        at = match.end()
+        if match["list"] is None:
+            if sql.find("/*", match.start() + 1, at) >= 0 and match[0].startswith("/*"):
                 return sql, {}  # a comment inside a comment
             continue
         items = _LIST.match(sql, at)
@@ -103,15 +103,15 @@ def lifted(sql: str) -> tuple[str, Mapping[int, LiteralList]]:
 
 
 def mark_lists(tree: exp.Expr, lists: Mapping[int, LiteralList]) -> set[int]:
-    """Tells the literals of a tree that stand for lists which ones they are; returns the places of those lists."""
+    """Attaches to each literal that replaces a list its list; returns the positions of the attached lists."""
     marked: set[int] = set()
     for node in tree.find_all(exp.In):
         for literal in node.expressions:
-            found = lists.get(literal.meta.get("start", -1))
-            if found is not None:
-                literal.meta["list"] = found
-                literal.set("this", blake2b("".join(found.pieces).encode(), digest_size=16).hexdigest())
-                marked.add(found.start)
+            literals = lists.get(literal.meta.get("start", -1))
+            if literals is not None:
+                literal.meta["list"] = literals
+                literal.set("this", blake2b("".join(literals.pieces).encode(), digest_size=16).hexdigest())
+                marked.add(literals.start)
     return marked
 
 

@@ -1,7 +1,7 @@
-"""The parts of an expression, bound and brought to the types it needs, with conversions made explicit.
+"""Binding of operands: the arguments of an expression, converted to the types it needs by explicit casts.
 
-Constants are either lifted into parameters (a query registered as text) or kept (inside a declared family, whose
-parameters are written `:name`). Until it is settled, a constant may change its type to suit its surroundings.
+An operand that is a constant stays pending, so that it can take the type of the other operands. `expr` ends this: it
+lifts the constant into a parameter (a query registered as text) or keeps it (a declared family).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from eddyline import types as t
 from eddyline.errors import Error
 from eddyline.sql.bound import Call, Expr
 from eddyline.sql.catalog import Catalog
-from eddyline.sql.constants import Folded, convert
+from eddyline.sql.constants import PendingConstant, convert
 from eddyline.sql.scope import Constants, Scope, fail, span_of
 
-Loose = Expr | Folded
+Operand = Expr | PendingConstant
 
 
-class Operands(ABC):
-    """What the kinds of expressions share."""
+class OperandBinder(ABC):
+    """What the rules for all expressions share."""
 
     def __init__(self, catalog: Catalog, scope: Scope, constants: Constants) -> None:
         self.catalog = catalog
@@ -32,79 +32,80 @@ class Operands(ABC):
         self.constants = constants
 
     @abstractmethod
-    def loose(self, tree: exp.Expr) -> Loose:
-        """The expression, of the type it has by itself."""
+    def operand(self, tree: exp.Expr) -> Operand:
+        """Binds an expression, without conversion to a type that its context needs."""
 
     def bind(self, tree: exp.Expr, want: pa.DataType | None = None) -> Expr:
-        """A settled expression, converted to `want` if given."""
-        loose = self.loose(tree)
+        """Binds an expression, converted to `want` if given."""
+        operand = self.operand(tree)
         if want is not None:
-            loose = self.converted(loose, want, tree)
-        return self.settle(loose)
+            operand = self.converted(operand, want, tree)
+        return self.expr(operand)
 
     def condition(self, tree: exp.Expr, what: str) -> Expr:
-        loose = self.loose(tree)
-        if loose.type not in (t.BOOLEAN, t.NULL):
-            fail(tree, f"{what} needs a condition, but this is {t.name_of(loose.type)}.")
-        return self.settle(self.converted(loose, t.BOOLEAN, tree))
+        operand = self.operand(tree)
+        if operand.type not in (t.BOOLEAN, t.NULL):
+            fail(tree, f"{what} needs a condition, but this is {t.name_of(operand.type)}.")
+        return self.expr(self.converted(operand, t.BOOLEAN, tree))
 
     def assigned(self, tree: exp.Expr, want: pa.DataType) -> Expr:
-        """A value for a column of this type: numbers as any number, quoted constants as they can be read."""
-        loose = self.loose(tree)
-        readable = isinstance(loose, Folded) and loose.type in (t.STRING, t.NULL)
-        if readable or (t.is_numeric(loose.type) and t.is_numeric(want)):
-            return self.settle(self.converted(loose, want, tree))
-        return self.settle(self.checked(loose, want, tree))
+        """Binds a value for a column of this type: any number fits any numeric column, and quoted text is parsed."""
+        operand = self.operand(tree)
+        parsed = isinstance(operand, PendingConstant) and operand.type in (t.STRING, t.NULL)
+        if parsed or (t.is_numeric(operand.type) and t.is_numeric(want)):
+            return self.expr(self.converted(operand, want, tree))
+        return self.expr(self.coerced(operand, want, tree))
 
-    def settle(self, loose: Loose) -> Expr:
-        return self.constants.settle(loose) if isinstance(loose, Folded) else loose
+    def expr(self, operand: Operand) -> Expr:
+        """The operand as a bound expression; a pending constant gets its final type here."""
+        return self.constants.add(operand) if isinstance(operand, PendingConstant) else operand
 
-    def converted(self, loose: Loose, to: pa.DataType, tree: exp.Expr) -> Loose:
-        """The same value as another type; constants convert now, the rest by a cast."""
-        if loose.type == to:
-            return loose
-        if isinstance(loose, Folded):
+    def converted(self, operand: Operand, to: pa.DataType, tree: exp.Expr) -> Operand:
+        """The operand in another type: a constant is converted now, anything else by a cast."""
+        if operand.type == to:
+            return operand
+        if isinstance(operand, PendingConstant):
             try:
-                return loose.then(lambda v: convert(v, to, loose.type), to)
+                return operand.then(lambda v: convert(v, to, operand.type), to)
             except Error as e:
                 e.span = e.span or span_of(tree)
                 raise
-        return Call("cast", (loose,), to)
+        return Call("cast", (operand,), to)
 
-    def checked(self, value: Loose, want: pa.DataType, tree: exp.Expr, what: str = "Expected") -> Loose:
-        """A conversion that happens by itself: to a wider number, or of anything to a string."""
+    def coerced(self, value: Operand, want: pa.DataType, tree: exp.Expr, what: str = "Expected") -> Operand:
+        """An implicit conversion: to a wider number, or of anything to a string. Any other is refused."""
         widens = t.common(value.type, want) == want or want == t.STRING
         if not widens and not (t.is_numeric(value.type) and t.is_float(want)):
-            found = f"{what} {t.name_of(want)}, found {t.name_of(value.type)}."
-            fail(tree, found, "Convert it with CAST(… AS type).")
+            message = f"{what} {t.name_of(want)}, found {t.name_of(value.type)}."
+            fail(tree, message, "Convert it with CAST(… AS type).")
         return self.converted(value, want, tree)
 
-    def alike(self, a: Loose, b: Loose, tree: exp.Expr) -> tuple[Loose, Loose]:
-        """Both sides in one type. A quoted constant takes the type of the other side; a whole number beside an
-        integer becomes BIGINT, so that the size of the constant does not matter to the shape."""
+    def with_common_type(self, a: Operand, b: Operand, tree: exp.Expr) -> tuple[Operand, Operand]:
+        """Both sides converted to one type. A quoted constant takes the type of the other side. An integer constant
+        makes both sides BIGINT, so that the size of the constant does not change the shape."""
         for x, y in ((a, b), (b, a)):
-            if isinstance(x, Folded) and not isinstance(y, Folded):
+            if isinstance(x, PendingConstant) and not isinstance(y, PendingConstant):
                 if x.type == t.STRING and y.type != t.STRING:
                     return self.converted(a, y.type, tree), self.converted(b, y.type, tree)
                 if t.is_integer(x.type) and t.is_integer(y.type):
                     return self.converted(a, t.BIGINT, tree), self.converted(b, t.BIGINT, tree)
-        joined = t.common(a.type, b.type)
-        if joined == t.NULL:
-            joined = t.STRING
-        if joined is None:
+        common = t.common(a.type, b.type)
+        if common == t.NULL:
+            common = t.STRING
+        if common is None:
             message = f"{t.name_of(a.type)} and {t.name_of(b.type)} cannot be compared."
             fail(tree, message, "Convert one with CAST(… AS type).")
-        return self.converted(a, joined, tree), self.converted(b, joined, tree)
+        return self.converted(a, common, tree), self.converted(b, common, tree)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How a kind of expression is bound, and which arguments of its trees that reads: a tree with any other is
-    refused, so that no modifier is ever ignored."""
+class BindRule:
+    """How one kind of sqlglot expression is bound, and which of its arguments that reads. A tree with any other
+    argument is refused, so that no modifier is ignored."""
 
-    bind: Callable[[Operands, exp.Expr], Loose]
+    bind: Callable[[OperandBinder, exp.Expr], Operand]
     reads: frozenset[str]
 
 
-def kind(bind: Callable[[Operands, exp.Expr], Loose], reads: str = "") -> Kind:
-    return Kind(bind, frozenset(reads.split()))
+def rule(bind: Callable[[OperandBinder, exp.Expr], Operand], reads: str = "") -> BindRule:
+    return BindRule(bind, frozenset(reads.split()))

@@ -1,6 +1,6 @@
-"""Text to statements: one short function per statement; queries and expressions are left to sqlglot.
+"""The statement parser: one short function per statement; sqlglot parses the queries and expressions inside.
 
-CREATE statements are in `definitions.py`, the way to sqlglot in `query_text.py`.
+CREATE statements are in `definitions.py`; `query_text.py` calls sqlglot.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from eddyline.sql.definitions import is_string
 from eddyline.sql.query_text import query_text, tree_of
 from eddyline.sql.scope import span_of
 from eddyline.sql.statements import Delete, Drop, Explain, Insert, QueryText, SelectOnce, Show, Statement, Update
-from eddyline.sql.unsupported import only
+from eddyline.sql.unsupported import refuse_other_args
 
 SHOWABLE = ("STREAMS", "TABLES", "QUERIES", "FAMILIES", "VIEWS", "SINKS", "FUNCTIONS")
 
 
 def parse(sql: str) -> list[Statement]:
-    """All statements of a script. A text that cannot be read raises before anything runs."""
+    """All statements of a script. A syntax error is raised before any statement runs."""
     if not isinstance(sql, str):
         raise ParseError(f"SQL must be text, not {type(sql).__name__}.", sql="", span=(0, 0))
     return [_statement(c) for c in statements(sql)]
@@ -43,15 +43,15 @@ def _statement(c: Cursor) -> Statement:
 
 
 def _fail_unknown(c: Cursor) -> NoReturn:
-    """No statement begins like this: names the first word that does not fit, and what could stand there."""
+    """Raises an error that names the first word that does not fit, and the words that could follow."""
     forms = [words for words, _ in _STATEMENTS]
-    fits = 0
-    while forms_on := [w for w in forms if len(w) > fits + 1 and c.is_word(*w[: fits + 1])]:
-        forms, fits = forms_on, fits + 1
+    fits = 0  # words of the statement that begin some form
+    while longer := [w for w in forms if len(w) > fits + 1 and c.is_word(*w[: fits + 1])]:
+        forms, fits = longer, fits + 1
     if not fits:
         first = c.peek()
         hint = did_you_mean(first.text if first else "", sorted({w[0] for w in forms if w[0].isalpha()}))
-        c.fail(f"{short(c.found())} does not begin a statement.", hint)
+        c.fail(f"{short(c.next_text())} does not begin a statement.", hint)
     begin, words = " ".join(forms[0][:fits]), [w[fits] for w in forms]
     alike = [" ".join(w) for w, _ in _STATEMENTS if w[0] == forms[0][0]]
     c.at += fits
@@ -59,7 +59,7 @@ def _fail_unknown(c: Cursor) -> NoReturn:
     close = did_you_mean(wrong.text, words) if wrong is not None else ""
     hint = f"There is {', '.join(alike)}."
     c.fail(
-        f"Expected {' or '.join(words)} after {begin}, found {short(c.found())}.",
+        f"Expected {' or '.join(words)} after {begin}, found {short(c.next_text())}.",
         f"{close} {hint}" if close.startswith("Did") else hint,
     )
 
@@ -82,7 +82,7 @@ def _drop(c: Cursor) -> Drop:
             token = c.peek()
             name = c.string("a name") if is_string(token) else c.name(f"the {kind}")
             return Drop(kind, name, if_exists)
-    c.fail(f"Expected what to drop, found {c.found()}.", f"One of {', '.join(' '.join(w) for w, _ in kinds)}.")
+    c.fail(f"Expected what to drop, found {c.next_text()}.", f"One of {', '.join(' '.join(w) for w, _ in kinds)}.")
 
 
 def _show(c: Cursor) -> Show:
@@ -90,7 +90,7 @@ def _show(c: Cursor) -> Show:
         if c.accept(what):
             return Show(what)
     token = c.peek()
-    c.fail(f"Expected what to show, found {c.found()}.", did_you_mean(token.text if token else "", SHOWABLE))
+    c.fail(f"Expected what to show, found {c.next_text()}.", did_you_mean(token.text if token else "", SHOWABLE))
 
 
 def _explain(c: Cursor) -> Explain:
@@ -101,7 +101,7 @@ def _explain(c: Cursor) -> Explain:
     return Explain(c.name("a query or family"), analyze)
 
 
-# Queries and changes, through sqlglot
+# Queries, INSERT, UPDATE and DELETE, parsed by sqlglot
 
 
 def _select(c: Cursor) -> SelectOnce:
@@ -111,7 +111,7 @@ def _select(c: Cursor) -> SelectOnce:
 
 def _insert(c: Cursor) -> Insert:
     if not c.is_word("INTO"):
-        c.fail(f"Expected INTO, found {c.found()}.", _INSERT)
+        c.fail(f"Expected INTO, found {c.next_text()}.", _INSERT)
     tree = _changing(c, exp.Insert, {"this", "expression"}, _INSERT)
     schema, given = tree.this, tree.expression
     columns: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def _insert(c: Cursor) -> Insert:
         columns = tuple(x.name for x in schema.expressions)
     target = _target(c, schema.this if isinstance(schema, exp.Schema) else schema, _INSERT)
     if isinstance(given, exp.Values):
-        only(given, {"expressions"})
+        refuse_other_args(given, {"expressions"})
         return Insert(target, columns, given, None)
     if not isinstance(given, exp.Query):
         raise ParseError("There are no rows to insert.", hint=_INSERT, sql=c.sql, span=c.subject)
@@ -153,17 +153,17 @@ _CLAUSES = {"conflict": "ON CONFLICT", "order": "ORDER BY", "from_": "FROM", "wi
 
 
 def _changing(c: Cursor, kind: type[exp.Expr], known: set[str], hint: str) -> Any:
-    """The tree of an INSERT, UPDATE or DELETE without clauses that would be ignored."""
+    """The tree of an INSERT, UPDATE or DELETE; clauses that are not in `known` are refused."""
     c.at = 0
     start = c.span()
-    found = tree_of(c)
-    for arg, value in found.args.items() if isinstance(found, kind) else ():
+    tree = tree_of(c)
+    for arg, value in tree.args.items() if isinstance(tree, kind) else ():
         if value and arg not in known:
             word = _CLAUSES.get(arg, arg.upper().replace("_", " "))
             raise ParseError(f"{word} is not supported in {kind.__name__.upper()}.", hint=hint, sql=c.sql, span=start)
-    if not isinstance(found, kind):
+    if not isinstance(tree, kind):
         raise ParseError("The statement cannot be read.", hint=hint, sql=c.sql, span=start)
-    return found
+    return tree
 
 
 def _target(c: Cursor, target: Any, hint: str) -> str:

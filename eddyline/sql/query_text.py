@@ -1,7 +1,7 @@
-"""Queries and changes out of the token stream, through sqlglot.
+"""Parsing of queries and of INSERT, UPDATE and DELETE by sqlglot, from the tokens of a statement.
 
-Windows (`[RANGE …]`, `[ROWS n]`, `[NOW]`) are lifted out of the tokens before sqlglot sees them and kept by the place
-of the token they follow, so that positions in errors stay those of the text.
+Windows (`[RANGE …]`, `[ROWS n]`, `[NOW]`) are removed from the tokens before sqlglot parses them, and stored by the
+position of the token they follow. Positions in errors are always positions in the user's text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from eddyline.sql.statements import QueryText, WindowText
 
 
 def query_text(c: Cursor) -> QueryText:
+    """The query that the rest of a statement is."""
     windows: dict[int, WindowText] = {}
     tokens = _lift_windows(c, windows)
     tree = _parse_tokens(c, tokens)
@@ -59,7 +60,7 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
         fail(_reworded(str(detail.get("description") or ""), near, called), span or whole)
     except RecursionError:
         fail("The statement is nested too deeply.")
-    except Exception:  # sqlglot has no other promise about what malformed input raises
+    except Exception:  # sqlglot does not document what malformed input raises
         fail("The statement cannot be read.")
     if len(trees) != 1 or trees[0] is None:
         fail("The statement cannot be read.")
@@ -70,7 +71,7 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
     return trees[0]
 
 
-# What sqlglot forgives: `a,, b`, `a, FROM`, `AS 5`.
+# Mistakes that sqlglot accepts: `a,, b`, `a, FROM`, `AS 5`.
 _NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
     TokenType.COMMA: (
         None,
@@ -87,17 +88,17 @@ _NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
 
 
 def _with_window_calls(tokens: list[Token]) -> list[Token]:
-    """The tokens, where window(…) is a call like others: sqlglot takes WINDOW after GROUP BY for a clause."""
-    found = list(tokens)
+    """The tokens with window(…) as a plain call, because sqlglot takes WINDOW after GROUP BY for a clause."""
+    replaced = list(tokens)
     for i, (token, after) in enumerate(pairwise(tokens)):
         if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
             args = token.text, token.line, token.col, token.start, token.end, token.comments
-            found[i] = Token(TokenType.VAR, *args)
-    return found
+            replaced[i] = Token(TokenType.VAR, *args)
+    return replaced
 
 
 def _called(tokens: list[Token], place: int) -> str | None:
-    """The name of the function whose arguments end or stand at a place, as it was written."""
+    """The name, as written, of the innermost function call around a position; None if there is none."""
     names: list[str] = []
     before: Token | None = None
     for token in tokens:
@@ -116,7 +117,7 @@ def _names_function(token: Token) -> bool:
 
 
 def _reworded(description: str, near: str, called: str | None) -> str:
-    """What sqlglot has to say, in the words of this language; `called` is the function whose arguments it read."""
+    """An error of sqlglot in this project's words; `called` is the function whose arguments it was parsing."""
     near = short(repr(near))
     within = f" (in {called}(…))" if called else ""
     missing = re.match(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>", description)
@@ -142,7 +143,7 @@ def _reworded(description: str, near: str, called: str | None) -> str:
 
 
 def _span_of(sql: str, line: int | None, col: int | None, highlight: str) -> tuple[int, int] | None:
-    """sqlglot gives the line and the column of a token's last character."""
+    """The span of a token, from the line and column of its last character, which is what sqlglot reports."""
     if not line or col is None:
         return None
     start = 0
@@ -153,6 +154,7 @@ def _span_of(sql: str, line: int | None, col: int | None, highlight: str) -> tup
 
 
 def _lift_windows(c: Cursor, windows: dict[int, WindowText]) -> list[Token]:
+    """The remaining tokens without windows; the windows are added to `windows`."""
     kept: list[Token] = []
     while not c.done():
         token = c.peek()
@@ -164,16 +166,16 @@ def _lift_windows(c: Cursor, windows: dict[int, WindowText]) -> list[Token]:
                 c.fail(f"{kept[-1].text!r} has two windows.", "Keep one of them.")
             windows[kept[-1].start] = _window(c)
         else:
-            kept.append(_with_place(kept, token))
+            kept.append(_quoted_interval(kept, token))
             c.at += 1
     if not kept:
         c.fail("The statement ends where a query was expected.")
     return kept
 
 
-def _with_place(before: list[Token], token: Token) -> Token:
-    """The number of an interval as a quoted one: the tree keeps the place of a quoted number only. It is written
-    without an exponent, whose letter sqlglot would take for a unit."""
+def _quoted_interval(before: list[Token], token: Token) -> Token:
+    """The number after INTERVAL as a quoted string, because sqlglot keeps the position of quoted numbers only. It has
+    no exponent, because sqlglot would read the letter as a unit."""
     if token.token_type == TokenType.NUMBER and before and before[-1].token_type == TokenType.INTERVAL:
         exponent = re.fullmatch(r"[0-9.]+[eE][+-]?0*([0-9]{1,3})", token.text)
         text = token.text if exponent is None else f"{Decimal(token.text):f}"
@@ -196,11 +198,11 @@ def _window(c: Cursor) -> WindowText:
         token = c.peek()
         word = token.text if token is not None else ""
         if unit_of(word) is None:
-            c.fail(f"Expected a unit of time, found {c.found()}.", f"Units are {', '.join(UNITS)}.")
+            c.fail(f"Expected a unit of time, found {c.next_text()}.", f"Units are {', '.join(UNITS)}.")
         c.at += 1
         size = exp.Interval(this=amount, unit=exp.Var(this=word))
     if not c.is_word("]"):
-        c.fail(f"Expected ] after the window, found {c.found()}.")
+        c.fail(f"Expected ] after the window, found {c.next_text()}.")
     end = c.span()[1]
     c.at += 1
     return WindowText(kind, size, (start, end))
@@ -218,9 +220,9 @@ def _amount(c: Cursor) -> exp.Expr:
         c.at += 1
         follows = c.peek()
         if follows is not None and follows.start != token.end + 1:
-            c.fail(f"Expected the name of a parameter right after the colon, found {c.found()}.")
+            c.fail(f"Expected the name of a parameter right after the colon, found {c.next_text()}.")
         start, end = token.start, follows.end if follows is not None else token.end
         parameter = exp.Placeholder(this=c.name("a parameter"))
         parameter.meta.update(start=start, end=end)
         return parameter
-    c.fail(f"Expected a number or a :parameter, found {c.found()}.")
+    c.fail(f"Expected a number or a :parameter, found {c.next_text()}.")

@@ -1,4 +1,4 @@
-"""Statements as parsed: the frame is ours, queries and expressions inside are sqlglot trees with their windows."""
+"""Parsed statements. Queries and expressions inside them are sqlglot trees; windows are kept beside the trees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WindowText:
 
 @dataclass(frozen=True)
 class QueryText:
-    """A query as sqlglot sees it, and the windows by the position of the token that they follow."""
+    """The sqlglot tree of a query, and its windows by the position of the token they follow."""
 
     tree: exp.Expr
     windows: Mapping[int, WindowText]
@@ -132,7 +132,7 @@ class SelectOnce:
 
 @dataclass(frozen=True)
 class Statement:
-    """A parsed statement with its text, and its place in the whole SQL for errors that come later."""
+    """A parsed statement with its text, and its span in the whole SQL, for errors raised when it runs."""
 
     body: Any
     text: str

@@ -1,4 +1,4 @@
-"""What sqlglot reads and this language does not have: how to call it in an error, and what to do instead."""
+"""SQL that sqlglot parses and this language refuses: its name for the error, and a hint what to do instead."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NO_PARTNER = (
     "Rows without a partner cannot be selected; their distinct keys can: SELECT k FROM a EXCEPT SELECT k FROM b,"
     " where a NULL equals a NULL."
 )
-# What looks like a function in Spark, and is something else here: what to say of it.
+# Functions of Spark that this language expresses in another way: message and hint.
 NOT_FUNCTIONS = {
     "window": (
         "window(…) is not supported: a window belongs to a stream.",
-        "Write FROM trades [RANGE 1 MINUTE] and GROUP BY what remains: a sliding window, told at every change.",
+        "Write FROM trades [RANGE 1 MINUTE] and GROUP BY what remains: a sliding window, updated at every change.",
     ),
     "session_window": (
         "session_window(…) is not supported: a window belongs to a stream.",
@@ -79,7 +79,7 @@ def refuse_over(tree: exp.Window) -> NoReturn:
 
 
 def refuse_modifiers(trees: Iterable[exp.Expr]) -> None:
-    """OVER, FILTER and the like, before an aggregate inside of them makes the block one that groups."""
+    """Refuses OVER, FILTER and the like before an aggregate inside them makes the block group."""
     for tree in trees:
         for node in tree.walk(prune=lambda n: isinstance(n, exp.Query)):
             if isinstance(node, exp.Window):
@@ -90,7 +90,7 @@ def refuse_modifiers(trees: Iterable[exp.Expr]) -> None:
 
 
 def refuse_subquery(tree: exp.Expr, *, negated: bool) -> None:
-    """[NOT] IN and [NOT] EXISTS with a subquery: each with what can be done instead."""
+    """Refuses [NOT] IN and [NOT] EXISTS with a subquery; the hint says what to do instead."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     within = isinstance(tree, exp.In) and (tree.args.get("query") or tree.args.get("unnest"))
@@ -99,8 +99,8 @@ def refuse_subquery(tree: exp.Expr, *, negated: bool) -> None:
         fail(tree, f"{what} with a subquery is not supported.", _NO_PARTNER if negated else _PARTNERS)
 
 
-def only(tree: exp.Expr, known: Set[str], within: exp.Expr | None = None) -> None:
-    """Refuses the arguments of a tree that would be ignored; the error points at the tree it is part of, if given."""
+def refuse_other_args(tree: exp.Expr, known: Set[str], within: exp.Expr | None = None) -> None:
+    """Refuses a tree with arguments other than `known`: they would be ignored. Errors point at `within` or the tree."""
     for arg, value in tree.args.items():
         if value and arg not in known:
             if arg not in _WORDS and arg not in _HINTS and isinstance(tree, exp.Func) and NAME in tree.meta:

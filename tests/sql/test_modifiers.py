@@ -7,10 +7,10 @@ from sqlglot import exp
 
 import eddyline
 from eddyline.sql.catalog import Catalog
-from eddyline.sql.expressions import KINDS, ExpressionBinder
+from eddyline.sql.expressions import RULES, ExpressionBinder
 from eddyline.sql.scope import Constants, Scope
 
-UNREAD = [(kind, arg) for kind in KINDS for arg in kind.arg_types if arg not in KINDS[kind].reads]
+UNREAD = [(kind, arg) for kind in RULES for arg in kind.arg_types if arg not in RULES[kind].reads]
 
 
 @pytest.mark.parametrize(("kind", "arg"), UNREAD, ids=lambda x: x if isinstance(x, str) else x.__name__)
@@ -18,11 +18,11 @@ def test_an_argument_that_is_not_read_is_refused(kind: Any, arg: str) -> None:
     binder = ExpressionBinder(Catalog(), Scope([]), Constants("keep"))
     for value in (True, exp.Literal.string("x"), [exp.Literal.string("x")]):
         with pytest.raises(eddyline.BindError, match="is not supported"):
-            binder.loose(kind(**{arg: value}))
+            binder.operand(kind(**{arg: value}))
 
 
 def test_what_is_read_of_a_tree_is_something_it_has() -> None:
-    assert {(kind, arg) for kind in KINDS for arg in KINDS[kind].reads - set(kind.arg_types)} == set()
+    assert {(kind, arg) for kind in RULES for arg in RULES[kind].reads - set(kind.arg_types)} == set()
 
 
 @pytest.fixture(scope="module")
