@@ -1,1 +1,1 @@
-"""Plans: frozen nodes, rewrites, update patterns, EXPLAIN."""
+"""Query plans: logical nodes, rewrites, update patterns, physical nodes, partitioning, EXPLAIN."""

@@ -1,6 +1,6 @@
-"""Atoms: comparisons of an attribute with a query's own constants, which an index can answer for many queries at once.
+"""Atoms: comparisons of an attribute with a query's own value, which an index can evaluate for many queries at once.
 
-An attribute is any expression over columns alone; the other side of the comparison is one over parameters alone.
+An attribute is an expression over columns only; the other side of the comparison is an expression over parameters only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRUE = Constant(True, t.BOOLEAN)
 
 @dataclass(frozen=True)
 class Atom:
-    """`attribute op value`, or its negation for what has no opposite. `is_null` has no value."""
+    """`attribute op value`, negated only where no operator has the opposite meaning. `is_null` has no value."""
 
     op: Literal["eq", "ne", "lt", "le", "gt", "ge", "same", "like", "is_null", "in_list"]
     attribute: Expr
@@ -27,7 +27,7 @@ class Atom:
 
 
 def atom(expr: Expr) -> Atom | None:
-    """The atom of an expression; None if it is none."""
+    """The expression as an atom; None if it is not one."""
     negated = isinstance(expr, Call) and expr.function == "not"
     inner = expr.args[0] if negated and isinstance(expr, Call) else expr
     if not params_of(inner) and columns_of(inner):
@@ -43,8 +43,8 @@ def atom(expr: Expr) -> Atom | None:
         op = inner.function
         if columns_of(right):
             left, right, op = right, left, MIRRORED.get(op, op)
-        turned = negated and op in COMPARISONS  # the normal form has none
-        if turned or not _is_attribute(left) or columns_of(right) or not params_of(right):
+        negated_comparison = negated and op in COMPARISONS  # the normal form has none
+        if negated_comparison or not _is_attribute(left) or columns_of(right) or not params_of(right):
             return None
         return Atom(op, left, right, negated)  # type: ignore[arg-type]
     if inner.function == "like" and _is_attribute(left) and not columns_of(right):
@@ -53,7 +53,7 @@ def atom(expr: Expr) -> Atom | None:
 
 
 def is_constant(expr: Expr) -> bool:
-    """Whether it sees no columns: it is true or not for a query as a whole."""
+    """Whether an expression has no columns, so that it has one value per query."""
     return not columns_of(expr)
 
 

@@ -1,11 +1,10 @@
-"""Bands: conditions that keep the difference of two numbers, one from each side of a join, between two bounds
-(`differences.py`).
+"""Bands: join conditions that bound the difference of two numbers, one from each input (`differences.py`).
 
     s.b - r.b BETWEEN :lo AND :hi        abs(r.x - s.x) <= :w        s.b >= r.b - 3 AND s.b <= r.b + :hi
 
-A band says no more than the conditions do: every pair of rows that satisfies them has low <= left - right <= high, or
-NaN on both sides, or a bound that is not finite. What rounding may add is left to whoever uses the bounds (a few units
-in the last place of the values and of each bound); where several terms make up a bound, their own is added here.
+Invariant: every pair of rows that satisfies the conditions has low <= left - right <= high, or NaN on both sides, or a
+bound that is not finite. Callers must allow for rounding (a few units in the last place of the values and of each
+bound); the rounding of a bound that is a sum of several terms is already included.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from eddyline.plan.expressions import conjuncts, unwidened
 from eddyline.sql.bound import Call, Constant, Expr
 
 MOST_TERMS = 4  # of one bound, so that few roundings add up
-ROUNDING = 2.0**-48  # what a sum of so many terms can be off by, against their sizes
+ROUNDING = 2.0**-48  # relative rounding error of a sum of so many terms
 
 End = Literal["low", "high"]
 
@@ -32,7 +31,7 @@ _ENDS: dict[str, tuple[End, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """low <= left - right <= high; the bounds see no columns and are DOUBLE."""
+    """low <= left - right <= high; the bounds have no columns and are DOUBLE."""
 
     left: Expr
     right: Expr
@@ -42,7 +41,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """One end of a band. `passes` says for which side a NaN satisfies the condition whatever the other side holds."""
+    """One end of a band. `passes` has the sides whose NaN satisfies the condition for any value of the other side."""
 
     left: Expr
     right: Expr
@@ -62,7 +61,7 @@ def bands(condition: Expr | None, side: Inputs) -> Iterator[Band]:
 
 
 def bounds(condition: Expr | None, side: Inputs) -> Iterator[Expr]:
-    """What a condition keeps differences above or below."""
+    """The upper and lower bounds of differences in a condition."""
     yield from (limit.bound for part in conjuncts(condition) for limit in _limits(part, side))
 
 
@@ -72,7 +71,7 @@ def _lets_nan_through(low: _Limit, high: _Limit) -> bool:
 
 
 def _limits(part: Expr, side: Inputs) -> Iterator[_Limit]:
-    """What one condition says about a difference of numbers."""
+    """The limits that one conjunct puts on a difference of numbers."""
     for difference in differences(part, side, "rounded"):
         d = difference if side(difference.left) == {0} else difference.mirrored()
         left, right = bare(unwidened(d.left)), bare(unwidened(d.right))
@@ -86,7 +85,7 @@ def _is_number(expr: Expr) -> bool:
 
 
 def _sum(bounds: Terms, end: End) -> Expr:
-    """The sum of bounds in DOUBLE, moved outwards by what its roundings may be off."""
+    """The sum of bounds in DOUBLE, moved outwards by its possible rounding error."""
     parts = [_double(e, sign) for sign, e in bounds]
     if len(parts) < 2:
         return parts[0] if parts else Constant(0.0, t.DOUBLE)
@@ -95,8 +94,8 @@ def _sum(bounds: Terms, end: End) -> Expr:
     for p in parts:
         total = Call("add", (total, p), t.DOUBLE)
         size = Call("add", (size, Call("abs", (p,), t.DOUBLE)), t.DOUBLE)
-    off = Call("mul", (Constant(ROUNDING, t.DOUBLE), size), t.DOUBLE)
-    return Call("sub" if end == "low" else "add", (total, off), t.DOUBLE)
+    error = Call("mul", (Constant(ROUNDING, t.DOUBLE), size), t.DOUBLE)
+    return Call("sub" if end == "low" else "add", (total, error), t.DOUBLE)
 
 
 def _double(expr: Expr, sign: int) -> Expr:

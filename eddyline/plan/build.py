@@ -1,7 +1,7 @@
-"""Bound queries to plans: one block becomes selections, joins, table joins, grouping, projection, in that order.
+"""Builds the logical plan of a bound query: a block becomes joins, table joins, grouping and projection, in that order.
 
-Sources are joined streams first, then non-retroactive tables (which need partners that never take a row back), then
-other tables; every condition goes to the lowest node that has all its columns.
+Streams are joined first, then non-retroactive tables (their partners must never retract a row), then other tables.
+Every condition is placed at the lowest node that has all its columns.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _block(block: SelectBlock) -> Node:
 
 
 def _joined(block: SelectBlock) -> tuple[Node, dict[int, int]]:
-    """The joined sources under all conditions of WHERE, and where each source column went."""
+    """The join of all sources under WHERE, and the new position of each source column."""
     starts = []
     total = 0
     for s in block.sources:
@@ -81,7 +81,7 @@ def _joined(block: SelectBlock) -> tuple[Node, dict[int, int]]:
     waiting = [move_columns(c, to.__getitem__) for c in conjuncts(block.where)]
 
     def ready(width: int) -> Expr | None:
-        """The conditions that can be checked once the first `width` columns are there."""
+        """Removes from `waiting` and returns the conditions over the first `width` columns."""
         now: list[Expr] = []
         later: list[Expr] = []
         for c in waiting:
@@ -91,15 +91,15 @@ def _joined(block: SelectBlock) -> tuple[Node, dict[int, int]]:
 
     nodes = [_source(block.sources[i]) for i in order]
     if not any(isinstance(s, StreamSource) for s in sources(block)):
-        flowing = nodes  # among tables alone all are joined as they stand
+        first = nodes  # without streams, tables are joined like any other input
     else:
-        flowing = [n for n in nodes if not isinstance(n, Table)]
-    tables = nodes[len(flowing) :]
-    width = sum(len(n.fields) for n in flowing)
-    if len(flowing) > 1:
-        node: Node = Join(tuple(flowing), ready(width))
+        first = [n for n in nodes if not isinstance(n, Table)]
+    tables = nodes[len(first) :]
+    width = sum(len(n.fields) for n in first)
+    if len(first) > 1:
+        node: Node = Join(tuple(first), ready(width))
     else:
-        node = flowing[0]
+        node = first[0]
         condition = ready(width)
         node = node if condition is None else Select(node, condition)
     for table in tables:

@@ -1,15 +1,15 @@
-"""The normal form of a comparison across two inputs of a join: their difference, compared with the query's own bound.
+"""The normal form of a comparison across two inputs of a join: a difference compared with the query's own bound.
 
     s.b >= r.b + :lo                        s.b - r.b >= :lo
     s.ts <= r.ts + INTERVAL :w SECONDS      s.ts - r.ts <= INTERVAL :w SECONDS
     abs(r.x - s.x) <= :w                    r.x - s.x <= :w   and   s.x - r.x <= :w
 
-Partitioning (`bands.py`) and the planning and execution of joins over ranges (`range_probes.py`) read this form.
+Partitioning (`bands.py`) and joins over ranges (`range_probes.py`) use this form.
 
-Whole numbers, times and intervals move from one side to the other exactly, as long as nothing overflows. So the sums
-that the condition computes as it was written come along: whoever knows the values sees whether they fit. Doubles would
-be rounded elsewhere: who needs exact differences gets plain comparisons of them, and who can do with rounded ones
-(partitioning, which leaves a margin) gets them opened too.
+Terms that are integers, times or intervals move from one side to the other exactly, as long as nothing overflows. So a
+difference also lists the sums that the condition computes as written: a caller that knows the ranges of the values can
+check that they fit. Moving doubles changes the rounding: with "exact" precision they are only compared, and with
+"rounded" precision (for partitioning, which leaves a margin) their terms move too.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from eddyline.sql.columns import CALENDAR
 from eddyline.sql.functions import MIRRORED
 
 COMPARED = ("lt", "le", "gt", "ge", "eq")
-ORDER = "order"  # the difference of two values that are only compared: its sign counts
+ORDER = "order"  # function name of a difference of which only the sign is used
 
-Span = tuple[float, float]  # the least and the largest
-Inputs = Callable[[Expr], set[int]]  # which inputs of the join an expression sees
+Span = tuple[float, float]  # minimum and maximum
+Inputs = Callable[[Expr], set[int]]  # the inputs of the join whose columns an expression uses
 Terms = tuple[tuple[int, Expr], ...]  # signed parts of a sum
 Precision = Literal["exact", "rounded"]
 
 
 @dataclass(frozen=True)
 class Sum:
-    """left * a + right * b + bounds, where a - b is the difference; it is NULL where it overflows its type."""
+    """left * a + right * b + bounds, where a - b is the difference; NULL where it overflows its type."""
 
     left: int
     right: int
-    bounds: Terms  # they see no columns
+    bounds: Terms  # without columns
     type: pa.DataType
 
     def fits(self, left: Span, right: Span, bounds: Mapping[Expr, Span]) -> bool:
-        """Whether it has a value for all a and b in these spans, and all bounds in theirs."""
+        """Whether the sum cannot overflow for any a, b and bounds within these spans."""
         parts = [(self.left, left), (self.right, right), *((sign, bounds[e]) for sign, e in self.bounds)]
         low = sum(sign * int(span[sign < 0]) for sign, span in parts)
         high = sum(sign * int(span[sign > 0]) for sign, span in parts)
@@ -59,9 +59,9 @@ class Sum:
 
 @dataclass(frozen=True)
 class Difference:
-    """`left - right op bounds`; left and right see one input each, the bounds none.
+    """`left - right op bounds`; left and right have the columns of one input each, the bounds have none.
 
-    `passes`: the inputs whose NaN satisfies the condition whatever the other holds."""
+    `passes`: the inputs whose NaN satisfies the condition for any value of the other input."""
 
     left: Expr
     right: Expr
@@ -71,7 +71,7 @@ class Difference:
     passes: frozenset[int]
 
     def mirrored(self) -> Difference:
-        """The same, with the difference taken the other way round."""
+        """The same condition as `right - left`."""
         bounds = tuple((-sign, e) for sign, e in self.bounds)
         sums = tuple(s.mirrored() for s in self.sums)
         return replace(self, left=self.right, right=self.left, op=MIRRORED[self.op], bounds=bounds, sums=sums)
@@ -98,14 +98,14 @@ class Difference:
 
     @property
     def all_sums(self) -> tuple[Sum, ...]:
-        """Those of the condition as written, and those of the bound."""
+        """The sums of the condition as written, and the partial sums of the bound."""
         return *self.sums, *(Sum(0, 0, self.bounds[: i + 1], self.type) for i in range(len(self.bounds)))
 
 
 def differences(expr: Expr, inputs: Inputs, precision: Precision) -> list[Difference]:
-    """What a condition says about differences; nothing if it is of another kind.
+    """A condition as conditions on differences; none if it has another form.
 
-    Exact ones are true of the same rows as the condition, wherever all sums fit. Rounded ones may say a part of it."""
+    Exact ones are true for the same rows as the condition, wherever all sums fit. Rounded ones are implied by it."""
     if not isinstance(expr, Call) or expr.function not in COMPARED or calls_functions(expr):
         return []
     op, (a, b) = expr.function, expr.args
@@ -136,7 +136,7 @@ def _difference(op: str, a: Expr, b: Expr, inputs: Inputs, precision: Precision,
         return None
     (_, left), (_, right) = columns if columns[0][0] > 0 else columns[::-1]
     if precision == "exact":
-        # A part that may overflow stays where it is: a row without a partner must not be a query's fault.
+        # A side that may overflow is refused: evaluated on its own, it would fail for rows without a partner.
         plain = not any(params_of(e) or may_overflow(e) or e.type == t.STRING for e in (left, right))
         times = {left.type == t.TIMESTAMP, right.type == t.TIMESTAMP}
         if not plain or len(times) > 1 or any(e.type == t.TIMESTAMP for _, e in bounds):
@@ -148,9 +148,9 @@ def _difference(op: str, a: Expr, b: Expr, inputs: Inputs, precision: Precision,
 
 
 def _terms(expr: Expr, inputs: Inputs, opened: list[tuple[Terms, pa.DataType]]) -> Terms:
-    """An expression as a sum, opened as far as its parts mix inputs or bounds; what was opened is added to `opened`.
+    """An expression as a sum of terms. Each addition that is split into terms is added to `opened`.
 
-    What sees one input alone stays whole: computed otherwise, it could overflow where the condition does not.
+    A part over one input alone is not split: computed in another order, it could overflow where the condition does not.
     """
     inner = unwidened(expr)
     if isinstance(inner, Call) and inner.function in ("add", "sub") and inputs(inner.args[0]) != inputs(inner.args[1]):

@@ -1,8 +1,8 @@
-"""Which expressions are equal in every row that counts, and how one expression is said by another's columns.
+"""Equivalence classes of expressions, and rewriting of an expression to other columns of equal value.
 
-`Equalities` holds disjoint classes of expressions over the columns of one node. The members of a class are equal, as
-`=` and GROUP BY mean it, in every row of the node that some query may still see: a row that breaks a class is dropped
-above, by the selection or join that the class comes from. Columns are bare: without names, so that equal is equal.
+`Equalities` holds disjoint classes of expressions over the columns of one node. The members of a class are equal, in
+the sense of `=` and GROUP BY, in every row that can reach a result: the selection or join that a class comes from
+drops all other rows above. Columns have no names here, so that expressions compare equal by position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eddyline import types as t
 from eddyline.plan.expressions import calls_functions, columns_of, conjuncts, move_columns
 from eddyline.sql.bound import Call, Column, Expr, walk
 
-MOST_FORMS = 16  # ways to say one expression; more are not looked for
+MOST_FORMS = 16  # equal forms of one expression that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Equalities:
     classes: tuple[tuple[Expr, ...], ...] = ()
 
     def having(self, condition: Expr | None) -> Equalities:
-        """Those of a condition too."""
+        """These equalities and those that a condition demands."""
         classes = self.classes
         for a, b in equalities(condition):
             one = next((c for c in classes if a in c), (a,))
@@ -32,37 +32,37 @@ class Equalities:
         return Equalities(classes)
 
     def within(self, start: int, stop: int) -> Equalities:
-        """Those among the columns of one input of a join, which stand from `start` to `stop`."""
+        """The equalities among the columns of one input of a join, which are columns `start` to `stop` of the join."""
         inside = [[m for m in c if _inside(m, start, stop)] for c in self.classes]
         moved = [tuple(move_columns(m, lambda i: i - start) for m in c) for c in inside]
         return Equalities(tuple(c for c in moved if len(c) > 1))
 
     def below(self, exprs: Sequence[Expr]) -> Equalities:
-        """Those that concern the first columns, each said by the expression that makes it."""
+        """The equalities among the first columns, with each column replaced by the expression that computes it."""
         inside = [[m for m in c if _inside(m, 0, len(exprs))] for c in self.classes]
         return Equalities(tuple(distinct(inlined(m, exprs) for m in c) for c in inside if len(c) > 1))
 
     def forms(self, expr: Expr, start: int, stop: int) -> list[Expr]:
-        """Ways to say an expression by the columns from `start` to `stop` alone."""
-        found = [expr, *(m for c in self.classes if expr in c for m in c)]
+        """Equal forms of an expression that use only the columns from `start` to `stop`."""
+        forms = [expr, *(m for c in self.classes if expr in c for m in c)]
         if isinstance(expr, Call) and respects_equality(expr):
             choices = product(*(self.forms(a, start, stop) for a in expr.args))
-            found += [replace(expr, args=args) for args in islice(choices, MOST_FORMS)]
-        return list(distinct(f for f in found if _inside(f, start, stop)))[:MOST_FORMS]
+            forms += [replace(expr, args=args) for args in islice(choices, MOST_FORMS)]
+        return list(distinct(f for f in forms if _inside(f, start, stop)))[:MOST_FORMS]
 
 
 def equalities(condition: Expr | None) -> list[tuple[Expr, Expr]]:
-    """The pairs that a condition demands to be equal, where no two equal rows can differ about it."""
-    found = []
-    for part in conjuncts(condition):
-        if isinstance(part, Call) and part.function in ("eq", "same") and respects_equality(part):
-            found.append((bare(part.args[0]), bare(part.args[1])))
-    return found
+    """The pairs of expressions that a condition demands to be equal, if both respect equality."""
+    return [
+        (bare(part.args[0]), bare(part.args[1]))
+        for part in conjuncts(condition)
+        if isinstance(part, Call) and part.function in ("eq", "same") and respects_equality(part)
+    ]
 
 
 def respects_equality(expr: Expr) -> bool:
-    """Whether equal columns give equal values: -0.0 equals 0.0 but does not print alike, and what a user's function
-    gives may differ from call to call."""
+    """Whether equal columns always give equal values. Not if a float is printed (-0.0 equals 0.0 but prints
+    differently), and not if a user's function is called (its results may differ from call to call)."""
     prints = any(
         isinstance(e, Call) and e.function == "cast" and e.type == t.STRING and t.is_float(e.args[0].type)
         for e in walk(expr)
@@ -78,14 +78,14 @@ def bare(expr: Expr) -> Expr:
 
 
 def inlined(expr: Expr, exprs: Sequence[Expr]) -> Expr:
-    """An expression over columns, with each column replaced by the expression that makes it."""
+    """An expression with each column replaced by the expression that computes it."""
     if isinstance(expr, Column):
         return exprs[expr.index]
     return replace(expr, args=tuple(inlined(a, exprs) for a in expr.args)) if isinstance(expr, Call) else expr
 
 
 def outward(expr: Expr, exprs: Sequence[Expr]) -> Expr | None:
-    """The reverse of `inlined`: an expression said by columns that `exprs` make, or None if they do not tell it."""
+    """The reverse of `inlined`: an expression over the columns that `exprs` compute; None if there is none."""
     for i, e in enumerate(exprs):
         if e == expr:
             return Column(i, e.type, "")

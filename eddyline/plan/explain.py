@@ -1,4 +1,4 @@
-"""EXPLAIN of a logical plan: stable text, one operator a line, with the update pattern of its output."""
+"""EXPLAIN of a logical plan: stable text, one operator per line, with the update pattern of its output."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def describe(node: Node) -> str:
         case Project():
             return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
         case Join():
-            return f"join of {len(node.inputs)}" + _on(node.condition)
+            return f"join of {len(node.inputs)}" + on_text(node.condition)
         case TableJoin():
             kind = "table join" if node.kind == "retroactive" else "non-retroactive table join"
-            return kind + _on(node.condition)
+            return kind + on_text(node.condition)
         case Union():
             return f"union of {len(node.inputs)}"
         case Intersect():
@@ -83,5 +83,5 @@ def output_text(name: str, expression: str) -> str:
     return name if name == expression else f"{expression} AS {name}"
 
 
-def _on(condition: Expr | None) -> str:
+def on_text(condition: Expr | None) -> str:
     return "" if condition is None else f" on {text(condition)}"

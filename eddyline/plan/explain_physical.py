@@ -1,11 +1,13 @@
-"""EXPLAIN of a physical plan: one operator a line, with whether its output is shared by all queries or per query; below
-a join, how the changes of each input find their partners."""
+"""EXPLAIN of a physical plan: one operator per line, with whether its output is shared by all queries or per query.
+
+Lines below a join describe how the changes of each input find their partners.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from eddyline.plan.explain import aggregates_text, alias_text, output_text, window_text
+from eddyline.plan.explain import aggregates_text, alias_text, on_text, output_text, window_text
 from eddyline.plan.expressions import text
 from eddyline.plan.physical import (
     Attach,
@@ -23,7 +25,7 @@ from eddyline.plan.physical import (
     TableScan,
     UnionAll,
 )
-from eddyline.sql.bound import Expr, Field
+from eddyline.sql.bound import Field
 
 
 def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
@@ -60,7 +62,7 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
         case UnionAll():
             return "union all"
         case StemJoin():
-            return "stem join" + _on(node.condition)
+            return "stem join" + on_text(node.condition)
         case SetOperation():
             return f"{node.kind} by counting"
         case GroupBy():
@@ -97,8 +99,4 @@ def _probe(join: StemJoin, step: ProbeStep) -> str:
     key = join.keys[step.input][step.key]
     pairs = [f"{text(a)} = {text(b)}" for a, b in zip(key.exprs, step.exprs, strict=True)]
     by = " by " + ", ".join([*pairs, *(["query"] if key.with_query else [])]) if pairs or key.with_query else ""
-    return f"{step.input + 1}{by}{_on(step.conditions)}"
-
-
-def _on(condition: Expr | None) -> str:
-    return "" if condition is None else f" on {text(condition)}"
+    return f"{step.input + 1}{by}{on_text(step.conditions)}"

@@ -1,4 +1,4 @@
-"""Small tools over bound expressions that several parts of planning need."""
+"""Helper functions over bound expressions, shared by all of planning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAY_OVERFLOW = frozenset(("add", "sub", "mul", "neg"))
 
 
 def conjuncts(condition: Expr | None) -> list[Expr]:
-    """The parts of a condition that must all hold."""
+    """The conjuncts of a condition; none if there is no condition."""
     if condition is None:
         return []
     if isinstance(condition, Call) and condition.function == "and":
@@ -37,17 +37,17 @@ def params_of(expr: Expr) -> set[int]:
 
 
 def calls_functions(expr: Expr) -> bool:
-    """Whether evaluating it calls a function of the user's."""
+    """Whether an expression calls a function registered by the user."""
     return any(isinstance(e, Call) and e.function.startswith("udf:") for e in walk(expr))
 
 
 def may_overflow(expr: Expr) -> bool:
-    """Whether evaluating it may have no result because its type is too small; doubles have infinity."""
+    """Whether evaluating an expression may overflow; doubles do not, because they have infinity."""
     return any(isinstance(e, Call) and e.function in MAY_OVERFLOW and not t.is_float(e.type) for e in walk(expr))
 
 
 def unwidened(expr: Expr) -> Expr:
-    """The expression below conversions of an integer to a type that holds no fewer values in the same order."""
+    """The expression without outer casts that widen an integer, which keep the order of values."""
     while isinstance(expr, Call) and expr.function == "cast" and t.is_integer(expr.args[0].type):
         below = expr.args[0]
         if not (expr.type == t.DOUBLE or (t.is_integer(expr.type) and below.type.bit_width <= expr.type.bit_width)):
@@ -57,7 +57,7 @@ def unwidened(expr: Expr) -> Expr:
 
 
 def move_columns(expr: Expr, to: Callable[[int], int]) -> Expr:
-    """The same expression over columns in other positions."""
+    """An expression with its columns moved to other positions."""
     if isinstance(expr, Column):
         return replace(expr, index=to(expr.index))
     if isinstance(expr, Call):
@@ -72,7 +72,7 @@ _INFIX = {
 
 
 def text(expr: Expr) -> str:
-    """An expression as stable text: parameters by name, conversions left out."""
+    """An expression as stable text: parameters by name, without casts."""
     match expr:
         case Column():
             return expr.name

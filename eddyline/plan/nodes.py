@@ -1,7 +1,7 @@
-"""Plan nodes: frozen, typed, and checked when built. Columns are positions in the input, side by side for joins.
+"""Logical plan nodes: frozen, typed, and checked when built. They say what is computed; physical nodes say how.
 
-A node says what is computed, not how: hosts lower nodes to operators. `label` in `patterns.py` gives the update
-pattern of a node's output edge.
+Columns are positions in the input; a join concatenates the columns of its inputs. `label` in `patterns.py` derives the
+update pattern of a node's output.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """Groups by `keys`; without keys there is one group, and it always exists. Output: keys, then aggregates."""
+    """Groups by `keys`; without keys there is exactly one group, even over no rows. Output: keys, then aggregates."""
 
     input: Node
     keys: tuple[Expr, ...]
@@ -237,5 +237,5 @@ def _check(expr: Expr, fields: tuple[Field, ...]) -> None:
 def _same_types(inputs: tuple[Node, ...]) -> None:
     first = [f.type for f in inputs[0].fields]
     for other in inputs[1:]:
-        found = [f.type for f in other.fields]
-        assert found == first, f"{[t.name_of(x) for x in found]} beside {[t.name_of(x) for x in first]}"
+        types = [f.type for f in other.fields]
+        assert types == first, f"{[t.name_of(x) for x in types]} beside {[t.name_of(x) for x in first]}"

@@ -1,9 +1,8 @@
-"""Conjunctive normal form (document 1, section 3.2.7): clauses that must all hold, each a list of atoms of which one
-must.
+"""Conjunctive normal form of a condition: a conjunction of clauses, each a disjunction of atoms.
 
-NOT is pushed down to the atoms, where it turns comparisons around; IN becomes alternatives, NOT IN a clause for every
-item. What matters is where a condition is *true*: NULL counts as false, at every atom alike, so the rewriting is exact.
-A condition that would become too large stays one atom.
+NOT is pushed down to the atoms, where it inverts comparisons; IN becomes one clause, NOT IN one clause per item. The
+rewriting is exact for where a condition is *true*, because NULL counts as false at every atom. A condition whose normal
+form would be too large stays one atom. (Document 1, section 3.2.7.)
 """
 
 from __future__ import annotations
@@ -40,19 +39,18 @@ def _clauses(expr: Expr, *, negated: bool) -> tuple[Clause, ...]:
                 size *= len(p)
             if size > MOST_CLAUSES:
                 return ((_atom(expr, negated=negated),),)
-            found = tuple(tuple(dict.fromkeys(a for c in choice for a in c)) for choice in product(*parts))
-            return _limited(found, expr, negated=negated)
+            crossed = tuple(tuple(dict.fromkeys(a for c in choice for a in c)) for choice in product(*parts))
+            return _limited(crossed, expr, negated=negated)
         case "in":
             subject, *items = expr.args
-            same = [Call("ne" if negated else "eq", (subject, i), t.BOOLEAN) for i in items]
-            found = tuple((a,) for a in dict.fromkeys(same)) if negated else (tuple(dict.fromkeys(same)),)
-            return _limited(found, expr, negated=negated)
+            atoms = tuple(dict.fromkeys(Call("ne" if negated else "eq", (subject, i), t.BOOLEAN) for i in items))
+            return _limited(tuple((a,) for a in atoms) if negated else (atoms,), expr, negated=negated)
     return ((_atom(expr, negated=negated),),)
 
 
-def _limited(found: tuple[Clause, ...], expr: Expr, *, negated: bool) -> tuple[Clause, ...]:
-    small = len(found) <= MOST_CLAUSES and sum(len(c) for c in found) <= MOST_ATOMS
-    return found if small else ((_atom(expr, negated=negated),),)
+def _limited(result: tuple[Clause, ...], expr: Expr, *, negated: bool) -> tuple[Clause, ...]:
+    small = len(result) <= MOST_CLAUSES and sum(len(c) for c in result) <= MOST_ATOMS
+    return result if small else ((_atom(expr, negated=negated),),)
 
 
 def _atom(expr: Expr, *, negated: bool) -> Expr:

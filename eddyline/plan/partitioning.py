@@ -1,27 +1,27 @@
-"""How the input of a plan can be split over buckets that run the same operators and never talk to each other.
+"""Partitioning: how the input of a plan is split over buckets that run the same operators and do not communicate.
 
-Invariant of a `Partitioning`: give every tuple of a stream to the buckets its routing names, every change of a table to
-all buckets, and step all of them with the same clocks and arrival numbers; then the changes of all buckets together
-are those of one place that holds everything.
+Invariant of a `Partitioning`: if every tuple of a stream is sent to the buckets of its routing, every change of a table
+is sent to all buckets, and all buckets step with the same clocks and arrival numbers, then the changes of all buckets
+together are the changes of a single bucket with the whole input.
 
-    stateless   selections, projections and unions of streams: nothing is remembered, tuples may go through anywhere
-    anywhere    each tuple lives in some one bucket: streams joined with tables, which every bucket holds
-    by key      tuples that can meet have equal keys: joins by equality, groups, DISTINCT, EXCEPT, INTERSECT
-    by range    one join within a band: one stream is at home in the cell of its number, another reaches for it; more
-                streams, in other branches of a union, are routed as by key
-    one place   all the rest
-    by queries  of a family with parameters, whatever its plan: every bucket sees every tuple and has queries of its own
+    stateless   selections, projections and unions of streams: no state, so a tuple may be sent to any bucket
+    anywhere    each tuple is stored in any one bucket: streams joined with tables, which every bucket stores
+    by key      tuples that can join or group have equal keys: joins by equality, groups, DISTINCT, EXCEPT, INTERSECT
+    by range    one join within a band: the tuples of one stream are stored in the cell of their number, those of the
+                other are copied to all cells in reach; further streams, in other branches of a union, are routed by key
+    one place   all other plans
+    by queries  any plan of a family with parameters: every bucket sees every tuple and has a part of the queries
 
-It is found from the top down: an operator that must see certain rows together asks for its output to be in the bucket
-of some key, and the wish is said by the columns of its inputs until it reaches the streams. A key that is right alone
-is right together with others, so a tuple is routed by all that were found.
+The search goes from the root to the streams: an operator that must see certain rows together requires its output to be
+partitioned by some key, and the key is rewritten to the columns of its inputs until it reaches the streams. Keys that
+are correct alone are correct together, so a tuple is routed by all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Literal
 
 from eddyline.plan.bands import bands, bounds
@@ -51,18 +51,18 @@ from eddyline.plan.nodes import (
     Union,
 )
 from eddyline.plan.routings import (
-    MOST_WAYS,
+    MOST_ASSIGNMENTS,
     Anywhere,
+    Assignment,
+    Assignments,
     ByKey,
     Everywhere,
     Home,
     OnePlace,
     Reach,
     Routing,
-    Way,
-    Ways,
     merged,
-    together,
+    with_all_keys,
 )
 from eddyline.sql.bound import Call, Column, Constant, Expr, Field
 
@@ -83,11 +83,11 @@ class Partitioning:
 
 
 def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
-    """How to split the input of a plan; under `emit = 'all'` ends of rows are remembered, whatever the plan."""
-    ways = _ways(plan, Equalities())
-    if not ways:
+    """How to split the input of a plan; with `emit = 'all'` every plan has state, the expirations of its rows."""
+    assignments = _assignments(plan, Equalities())
+    if not assignments:
         return Partitioning("one place", tuple((s, OnePlace()) for s in sorted(_streams(plan))))
-    routings = tuple(sorted(together(ways).items()))
+    routings = tuple(sorted(with_all_keys(assignments).items()))
     kinds = {type(r) for _, r in routings}
     if Home in kinds:
         return Partitioning("by range", routings)
@@ -97,12 +97,12 @@ def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
 
 
 def by_queries(plan: Node) -> Partitioning:
-    """How to split any plan by its queries, for they know nothing of one another."""
+    """Splits any plan by its queries, which are independent of each other."""
     return Partitioning("by queries", tuple((s, Everywhere()) for s in sorted(_streams(plan))))
 
 
 def joins_over_ranges(node: Node) -> bool:
-    """Whether some join keeps a difference of two of its inputs above or below what a query says."""
+    """Whether some join bounds a difference of two of its inputs by a parameter."""
     if isinstance(node, Join | TableJoin):
         for pair in combinations(_starts(node), 2):
             if any(params_of(bound) for bound in bounds(node.condition, _side(pair))):
@@ -110,30 +110,30 @@ def joins_over_ranges(node: Node) -> bool:
     return any(joins_over_ranges(i) for i in node.inputs)
 
 
-def _ways(node: Node, known: Equalities) -> Ways:
-    """Ways to split the streams below so that the outputs of all buckets together are the node's output.
+def _assignments(node: Node, known: Equalities) -> Assignments:
+    """Assignments of the streams below so that the outputs of all buckets together are the node's output.
 
-    `known` holds in all rows that count; what becomes of others does not matter.
+    `known` holds in all rows that can reach a result; other rows do not matter.
     """
     if not _streams(node):
-        return []  # every bucket would tell it
+        return []  # every bucket would emit the same rows
     match node:
         case Stream():
             return [{node.source.stream.lower(): Anywhere()}] if node.window.kind != "rows" else []
         case Table():
             return []
         case Select():
-            return _ways(node.input, known.having(node.condition))
+            return _assignments(node.input, known.having(node.condition))
         case Project():
-            return _ways(node.input, known.below(_makers(node)))
+            return _assignments(node.input, known.below(_computed(node)))
         case Union():
-            return merged(_ways(i, known) for i in node.inputs)
+            return merged(_assignments(i, known) for i in node.inputs)
         case Join() | TableJoin():
             known = known.having(node.condition)
-            flowing = _flowing(node)
-            if len(flowing) == 1:
-                ((start, child),) = flowing
-                return _ways(child, known.within(start, start + len(child.fields)))
+            inputs = _stream_inputs(node)
+            if len(inputs) == 1:
+                ((start, child),) = inputs
+                return _assignments(child, known.within(start, start + len(child.fields)))
             seeds = distinct([*(c[0] for c in known.classes), *_hints(node)])
             return _by_keys(node, seeds, known) or list(_by_range(node))
         case Distinct() | Intersect() | Negation():
@@ -142,54 +142,54 @@ def _ways(node: Node, known: Equalities) -> Ways:
             return _by_keys(node, distinct([*_columns(node.fields[: len(node.keys)]), *_hints(node)]), known)
 
 
-def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Ways:
-    ways: Ways = []
+def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Assignments:
+    assignments: Assignments = []
     for key in keys:
-        ways += [w for w in _keyed(node, key, known) if w not in ways]
-    return ways[:MOST_WAYS]
+        assignments += [a for a in _keyed(node, key, known) if a not in assignments]
+    return assignments[:MOST_ASSIGNMENTS]
 
 
-def _keyed(node: Node, key: Expr, known: Equalities) -> Ways:
-    """Ways to split the streams below so that besides each row of the node is in the bucket of its key."""
+def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
+    """As `_assignments`, where also each row of the node's output is in the bucket of its key."""
     if not _streams(node):
         return []
     match node:
         case Stream():
-            stops = node.window.kind == "rows" or not _routable(key)
-            return [] if stops else [{node.source.stream.lower(): ByKey((_named(key, node.fields),))}]
+            refused = node.window.kind == "rows" or not _routable(key)
+            return [] if refused else [{node.source.stream.lower(): ByKey((_named(key, node.fields),))}]
         case Table():
             return []
         case Select():
             return _keyed(node.input, key, known.having(node.condition))
         case Project():
-            return _keyed(node.input, inlined(key, _makers(node)), known.below(_makers(node)))
+            return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
         case Union():
             return merged(_keyed(i, key, known) for i in node.inputs)
         case Join() | TableJoin():
             known = known.having(node.condition)
-            return merged(_keyed_input(i, start, key, known) for start, i in _flowing(node))
+            return merged(_keyed_input(i, start, key, known) for start, i in _stream_inputs(node))
         case Distinct() | Intersect() | Negation():
             return merged(_keyed(i, key, known) for i in node.inputs) if respects_equality(key) else []
         case GroupBy():
             if not respects_equality(key) or any(i >= len(node.keys) for i in columns_of(key)):
                 return []
-            return _keyed(node.input, inlined(key, _makers(node)), known.below(_makers(node)))
+            return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
 
 
-def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Ways:
-    """As `_keyed`, for an input of a join whose columns begin at `start`, by any form of the key."""
+def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assignments:
+    """As `_keyed`, for an input of a join whose columns begin at `start`, by any equal form of the key."""
     stop = start + len(node.fields)
     forms = [_shifted(f, -start) for f in known.forms(key, start, stop)]
-    return [w for f in forms for w in _keyed(node, f, known.within(start, stop))][:MOST_WAYS]
+    return [a for f in forms for a in _keyed(node, f, known.within(start, stop))][:MOST_ASSIGNMENTS]
 
 
-def _by_range(node: Join | TableJoin) -> Iterator[Way]:
-    """Ways to split a join of two streams within a band. The stream that remembers for ever is best at home."""
-    if len(_flowing(node)) != 2:
+def _by_range(node: Join | TableJoin) -> Iterator[Assignment]:
+    """Assignments for a join of two streams within a band; best first: an unbounded stream should not be copied."""
+    inputs = _stream_inputs(node)
+    if len(inputs) != 2:
         return
-    (start, left), (middle, right) = _flowing(node)
-
-    for band in bands(node.condition, _side(_flowing(node))):
+    (start, left), (middle, right) = inputs
+    for band in bands(node.condition, _side(inputs)):
         x = _number_of_stream(left, _shifted(band.left, -start))
         y = _number_of_stream(right, _shifted(band.right, -middle))
         if x is None or y is None or x[0].source.stream.lower() == y[0].source.stream.lower():
@@ -197,15 +197,16 @@ def _by_range(node: Join | TableJoin) -> Iterator[Way]:
         (a, value), (b, other) = x, y
         from_right = Reach(other, band.low, band.high)
         from_left = Reach(value, _negative(band.high), _negative(band.low))
-        ways: Ways = [
+        assignments: Assignments = [
             {a.source.stream.lower(): Home(value), b.source.stream.lower(): from_right},
             {a.source.stream.lower(): from_left, b.source.stream.lower(): Home(other)},
         ]
-        yield from ways if b.window.kind != "unbounded" or a.window.kind == "unbounded" else ways[::-1]
+        left_home = b.window.kind != "unbounded" or a.window.kind == "unbounded"
+        yield from assignments if left_home else assignments[::-1]
 
 
 def _side(inputs: Sequence[tuple[int, Node]]) -> Inputs:
-    """Which of two inputs of a join an expression sees; 2 for any other."""
+    """A function that maps an expression to the inputs it uses: 0 and 1 for these two, 2 for any other."""
     spans = [(start, start + len(i.fields)) for start, i in inputs]
 
     def side(expr: Expr) -> set[int]:
@@ -215,10 +216,10 @@ def _side(inputs: Sequence[tuple[int, Node]]) -> Inputs:
 
 
 def _number_of_stream(node: Node, value: Expr) -> tuple[Stream, Expr] | None:
-    """The stream below selections and projections, and a value said by its columns; not by its event time, because all
-    tuples of one moment would sit in one cell."""
+    """The stream below selections and projections, and the value over its columns. None for a value of event time,
+    because all tuples of one instant would be in one cell."""
     while isinstance(node, Select | Project):
-        value = inlined(value, _makers(node)) if isinstance(node, Project) else value
+        value = inlined(value, _computed(node)) if isinstance(node, Project) else value
         node = node.input
     if not isinstance(node, Stream) or node.window.kind == "rows":
         return None
@@ -235,27 +236,27 @@ def _negative(bound: Expr) -> Expr:
     return Call("neg", (bound,), bound.type)
 
 
-# --- what can be a key ------------------------------------------------------------------------------------------------
+# Keys.
 
 
 def _hints(node: Node) -> list[Expr]:
-    """Expressions over a node's columns by which joins below could be split."""
+    """Expressions over a node's columns by which joins below it could be partitioned."""
     below = [_hints(i) for i in node.inputs]
     match node:
         case Join() | TableJoin():
-            found = [e for pair in equalities(node.condition) for e in pair if columns_of(e)]
+            sides = [e for pair in equalities(node.condition) for e in pair if columns_of(e)]
             for (start, _), hints in zip(_starts(node), below, strict=True):
-                found += [_shifted(h, start) for h in hints]
-            return found
+                sides += [_shifted(h, start) for h in hints]
+            return sides
         case Project() | GroupBy():
-            said = [outward(h, _makers(node)) for h in below[0]]
-            return [h for h in said if h is not None]
+            rewritten = [outward(h, _computed(node)) for h in below[0]]
+            return [h for h in rewritten if h is not None]
         case _:
             return [h for hints in below for h in hints]
 
 
 def _routable(expr: Expr) -> bool:
-    """Whether the source can compute it, and it tells tuples apart."""
+    """Whether a source can route by the expression: it has columns, and neither parameters nor users' functions."""
     return bool(columns_of(expr)) and not params_of(expr) and not calls_functions(expr)
 
 
@@ -264,29 +265,26 @@ def _columns(fields: Sequence[Field]) -> list[Expr]:
 
 
 def _named(expr: Expr, fields: Sequence[Field]) -> Expr:
-    """Over columns with the names they have in the stream, so that two readers of a stream agree."""
+    """The expression with the column names of the stream, so that two readers of a stream compare equal."""
     return inlined(expr, [Column(i, f.type, f.name) for i, f in enumerate(fields)])
 
 
-# --- the plan ---------------------------------------------------------------------------------------------------------
+# The plan.
 
 
-def _makers(node: Project | GroupBy) -> list[Expr]:
-    """What makes the output columns of a projection, or the keys of a group, from the input."""
+def _computed(node: Project | GroupBy) -> list[Expr]:
+    """The expressions that compute the output columns of a projection, or the keys of a group, from the input."""
     return [bare(e) for e in (node.keys if isinstance(node, GroupBy) else (o.expr for o in node.outputs))]
 
 
 def _starts(node: Node) -> list[tuple[int, Node]]:
     """The inputs of a join, each with the position of its first column."""
-    found, start = [], 0
-    for i in node.inputs:
-        found.append((start, i))
-        start += len(i.fields)
-    return found
+    starts = accumulate((len(i.fields) for i in node.inputs), initial=0)
+    return list(zip(starts, node.inputs, strict=False))
 
 
-def _flowing(node: Node) -> list[tuple[int, Node]]:
-    """Those that read a stream; the others every bucket has in full."""
+def _stream_inputs(node: Node) -> list[tuple[int, Node]]:
+    """The inputs of a join that read a stream; every bucket stores the other inputs in full."""
     return [(start, i) for start, i in _starts(node) if _streams(i)]
 
 

@@ -1,8 +1,8 @@
-"""Update patterns (document 3, sections 3 and 5.2): how the rows of an edge come to leave it.
+"""Update patterns: how the rows of a node's output expire. (Document 3, sections 3 and 5.2.)
 
-MONOTONIC never leave; WKS leave in the order they came; WK leave at a time known when they come; STR may leave at any
-time, told by a negative row. Leaves: an unbounded stream is MONOTONIC, a time window WKS, a count window STR (its
-expirations cannot be predicted, section 7), a table STR. The five rules then give every other edge.
+MONOTONIC rows never expire. WKS rows expire in the order of their arrival. WK rows expire at a time known on arrival.
+STR rows may be retracted at any time by a negative row. An unbounded stream is MONOTONIC, a time window WKS, a count
+window STR (its expirations cannot be predicted, section 7) and a table STR. Five rules derive all other patterns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def label(node: Node) -> Pattern:
             return inputs[0]
         case Union():  # rule 2
             return worst
-        case Join() | Intersect() | Distinct():  # rule 3; over unbounded streams nothing ever leaves
+        case Join() | Intersect() | Distinct():  # rule 3; over unbounded streams no row expires
             return worst if worst in (Pattern.MONOTONIC, Pattern.STR) else Pattern.WK
         case GroupBy():  # rule 4
             return Pattern.WK

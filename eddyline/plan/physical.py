@@ -1,12 +1,12 @@
-"""Physical plans: frozen nodes that name the algorithm of every operator (`operators/build.py` makes one per node).
+"""Physical plans: frozen nodes that name the algorithm of every operator (`operators/build.py` builds one per node).
 
-The changes of an edge are *attached*, each to a query, or shared by all queries of the family. All that operators and
-hosts must know of a plan beforehand is a property of its nodes, derived from their inputs:
+The changes that a node emits are *attached*, each to one query, or shared by all queries of the family. What operators
+and hosts need to know of a plan in advance are properties of its nodes, derived from their inputs:
 
     pattern         the update pattern of the output (`patterns.py`)
-    retracts        whether a row may leave before the end it was announced with
-    recomputable    whether the answer can be computed again from the streams; otherwise it is kept
-    initial_answer  whether there may be an answer before any tuple arrives: a new query is shown it
+    retracts        whether a row may be retracted before its announced expiration
+    recomputable    whether the answer can be recomputed from the streams; otherwise it is stored
+    initial_answer  whether a new query may have an answer before any tuple arrives
     deferrable      whether the changes of a step can be counted and listed later, without building their rows
 """
 
@@ -29,7 +29,7 @@ from eddyline.sql.bound import Aggregate, Constant, Expr, Output, StreamSource, 
 class PhysicalNode:
     pattern: Pattern
     inputs: tuple[PhysicalNode, ...]
-    waits: ClassVar[bool] = False  # for the clock, because its output depends on order or absence
+    waits: ClassVar[bool] = False  # whether it waits for the clock: its output depends on order or on absent rows
 
     @property
     def input(self) -> PhysicalNode:
@@ -47,7 +47,7 @@ class PhysicalNode:
 
     @property
     def pending(self) -> tuple[PendingWindow, ...]:
-        """The queries' own windows that have not been applied to the output yet."""
+        """The per-query windows that are not yet applied to the output."""
         return self.inputs[0].pending if self.inputs else ()
 
     @property
@@ -78,7 +78,7 @@ class PhysicalNode:
 
 @dataclass(frozen=True)
 class _PerQuery(PhysicalNode):
-    """Its output is attached, and no window is pending."""
+    """A node whose output is attached, without pending windows."""
 
     @property
     def attached(self) -> bool:
@@ -91,7 +91,7 @@ class _PerQuery(PhysicalNode):
 
 @dataclass(frozen=True)
 class StreamScan(PhysicalNode):
-    """Arriving tuples. A window of one size ends them; one that is the query's own is left pending."""
+    """Arriving tuples. A window of constant size sets their expiration; a per-query window stays pending."""
 
     source: StreamSource
 
@@ -128,7 +128,7 @@ class TableScan(PhysicalNode):
 
 @dataclass(frozen=True)
 class CountWindow(_PerQuery):
-    """One log of tuples shared by all queries, of which every window is a part."""
+    """Count windows: one log of tuples shared by all queries; each query's window is its newest part."""
 
     size: Expr
     waits: ClassVar[bool] = True
@@ -136,7 +136,7 @@ class CountWindow(_PerQuery):
 
 @dataclass(frozen=True)
 class Filter(PhysicalNode):
-    """A condition evaluated change by change; one with parameters needs an attached input."""
+    """A condition evaluated for each change; a condition with parameters needs an attached input."""
 
     condition: Expr
 
@@ -146,7 +146,7 @@ class Filter(PhysicalNode):
 
 @dataclass(frozen=True)
 class Attach(_PerQuery):
-    """Shared changes, matched with the table of queries by grouped filters: they become changes of single queries."""
+    """Attaches shared changes to queries: grouped filters match them with the table of queries."""
 
     condition: Expr | None
 
@@ -155,7 +155,7 @@ class Attach(_PerQuery):
 
     @property
     def deferrable(self) -> bool:
-        """Of a stream alone, which keeps no state: the batch and the queries of its moment are all there is to know."""
+        """Only directly over a stream, without state: the batch and the current queries determine the changes."""
         calls = self.condition is not None and calls_functions(self.condition)
         return isinstance(self.input, StreamScan) and not self.input.pending and not calls
 
@@ -192,7 +192,7 @@ class SetOperation(_PerQuery):
 
 @dataclass(frozen=True)
 class RangeArgument:
-    """The argument of an aggregate over one input's own columns, of a join that is aggregated without its rows."""
+    """The argument of an aggregate over one input of a join, for aggregation without building the joined rows."""
 
     input: int
     expr: Expr
@@ -200,7 +200,7 @@ class RangeArgument:
 
 @dataclass(frozen=True)
 class GroupBy(_PerQuery):
-    """Groups per query. With `range_arguments` the rows of the join below are folded by ranges instead of built."""
+    """Groups per query. With `range_arguments` the join below is aggregated by ranges without building its rows."""
 
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
@@ -213,7 +213,7 @@ class GroupBy(_PerQuery):
 
     @property
     def retracts(self) -> bool:
-        return True  # a new row of a group replaces the one before, whose end was announced
+        return True  # a new row of a group retracts the previous one
 
     @property
     def initial_answer(self) -> bool:
@@ -222,9 +222,9 @@ class GroupBy(_PerQuery):
 
 @dataclass(frozen=True)
 class Cluster(_PerQuery):
-    """One copy of all below for each class of queries: those that agree on `params` and on what they have seen.
+    """One copy of the input per class of queries: queries with equal `params` that have read the same input.
 
-    A change of a class is given to the members that satisfy `where`."""
+    A change of a class is attached to the members that satisfy `where`."""
 
     params: tuple[int, ...]
     where: Expr | None
@@ -232,12 +232,12 @@ class Cluster(_PerQuery):
 
 @dataclass(frozen=True)
 class Expirations(_PerQuery):
-    """A `-` for every row that reaches its end, for emit = 'all'."""
+    """Emits a `-` for every row that expires, for emit = 'all'."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """By what a SteM finds rows: expressions over their own columns, and the query if both sides are attached."""
+    """A search key of a SteM: expressions over its rows, and the query if both sides are attached."""
 
     exprs: tuple[Expr, ...]
     with_query: bool
@@ -245,20 +245,20 @@ class Key:
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """The next SteM to probe: by which of its keys, with which expressions over what is joined so far."""
+    """The next SteM to probe: the number of its key, and the key's expressions over the inputs joined so far."""
 
     input: int
     key: int
     exprs: tuple[Expr, ...]
-    conditions: Expr | None  # what can be checked once this input is joined
+    conditions: Expr | None  # checked once this input is joined
 
 
 @dataclass(frozen=True)
 class FirstFilter:
-    """Conditions with parameters over one input's own columns, which its tuples can meet before they probe.
+    """Conditions with parameters over one input alone, which can filter its tuples before they probe.
 
-    `carries`: these are all the conditions with parameters, so tuples carry their queries into the joined rows.
-    `always`: the filter comes first whatever it costs; otherwise that is measured."""
+    `carries`: these are all the conditions with parameters, so the queries of a tuple are those of its joined rows.
+    `always`: the filter always runs first; otherwise only where measurements show that it is cheaper."""
 
     condition: Expr
     carries: bool
@@ -267,8 +267,8 @@ class FirstFilter:
 
 @dataclass(frozen=True)
 class StemJoin(PhysicalNode):
-    """A join of any arity over state modules, one per input. By input: its keys, the order in which its changes probe
-    the others, its first filter, and how its tuples are processed by ranges, if they are."""
+    """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM, the order in which its
+    changes probe the others, its first filter, and its range probe, if its tuples are processed by ranges."""
 
     condition: Expr | None  # with parameters, over the joined rows
     windows: tuple[PendingWindow, ...]
@@ -290,7 +290,7 @@ class StemJoin(PhysicalNode):
 
     @property
     def attached(self) -> bool:
-        # where only windows tell queries apart, they tell which queries a tuple of two inputs affects
+        # in a join of two inputs, per-query windows alone determine the queries of a joined row
         by_window = len(self.windows) > 0 and len(self.inputs) == 2
         return self.condition is not None or by_window or any(i.attached for i in self.inputs)
 

@@ -1,8 +1,8 @@
-"""Logical plan to physical plan: one pass that chooses the algorithm of every node.
+"""The physical planner: one pass over the logical plan that chooses the algorithm of every node.
 
-Changes stay shared by all queries as long as they can; they are attached to queries where a parameter is first needed,
+Changes stay shared by all queries as long as possible. They are attached to queries where a parameter is first needed,
 below operators that keep an answer per query, and at the latest at the root. Operators that wait for the clock run once
-per class of queries, with all that is below them.
+per class of queries, together with everything below them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def physical_plan(plan: nodes.Node, emit: str = "changes", strategy: str = "auto
 @dataclass(frozen=True)
 class _Planner:
     strategy: str
-    clustered: bool = False  # inside a cluster there is no other
+    clustered: bool = False  # whether the node is inside a cluster; clusters are not nested
 
     def plan(self, node: nodes.Node) -> PhysicalNode:
         counts = isinstance(node, nodes.Stream) and node.window.kind == "rows"
@@ -84,18 +84,18 @@ class _Planner:
         return tuple(_attached(self.plan(i)) for i in node.inputs)
 
     def _table_join(self, pattern: Pattern, node: nodes.TableJoin) -> physical.StemJoin:
-        """What queries ask of one input alone is taken into the join, if it can process groups of queries then."""
+        """Selections by parameters below the join become part of it, if it can then process groups of queries."""
         frozen = 1 if node.kind == "non-retroactive" else None
         inputs, lifted = _with_lifted(node.inputs)
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
-            together = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen)
-            if together.deferrable:
-                return together
+            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen)
+            if join.deferrable:
+                return join
         return stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition, frozen)
 
     def _joined(self, join: physical.StemJoin) -> physical.StemJoin:
-        """The join under the strategy that was asked for."""
+        """The join with the requested strategy."""
         if self.strategy == "by row":
             return replace(join, ranges=(None,) * len(join.inputs))
         return join if self.strategy == "auto" else replace(join, strategy=self.strategy)
@@ -114,10 +114,10 @@ def _stream(pattern: Pattern, node: nodes.Stream) -> PhysicalNode:
 
 
 def _selected(pattern: Pattern, child: PhysicalNode, condition: Expr) -> PhysicalNode:
-    """Conditions shared by all queries first, then those with parameters."""
+    """Filters by the conditions shared by all queries first, then by those with parameters."""
     parts = conjuncts(condition)
     with_params = [c for c in parts if params_of(c)]
-    if with_params and not child.attached:  # functions are called for what the other conditions leave
+    if with_params and not child.attached:  # users' functions are called only for rows that pass the other conditions
         with_params = [c for c in parts if params_of(c) or calls_functions(c)]
         parts = [c for c in parts if not calls_functions(c)]
     per_query, shared = all_of(with_params), all_of(c for c in parts if not params_of(c))
@@ -132,7 +132,7 @@ def _selected(pattern: Pattern, child: PhysicalNode, condition: Expr) -> Physica
 
 
 def _with_lifted(inputs: Sequence[nodes.Node]) -> tuple[list[nodes.Node], list[Expr]]:
-    """Inputs of a join without their selections by parameters, and these, over the columns of the join."""
+    """The inputs of a join without selections by parameters, and those conditions over the columns of the join."""
     bare: list[nodes.Node] = []
     lifted: list[Expr] = []
     start = 0
@@ -151,7 +151,7 @@ def _with_lifted(inputs: Sequence[nodes.Node]) -> tuple[list[nodes.Node], list[E
 def _range_arguments(
     child: PhysicalNode, aggregates: Sequence[Aggregate]
 ) -> tuple[physical.RangeArgument | None, ...] | None:
-    """The arguments of aggregates without keys over a join that is processed by ranges; None if they need its rows."""
+    """The arguments of aggregates without keys over a join by ranges; None if they need the joined rows."""
     if not isinstance(child, physical.StemJoin) or not child.deferrable:
         return None
     arguments: list[physical.RangeArgument | None] = []
@@ -162,14 +162,14 @@ def _range_arguments(
         if a.argument is None:
             arguments.append(None)
             continue
-        # Its rows may have no partner, so it must not overflow.
+        # It is evaluated for rows without a partner too, so it must not overflow.
         computed = params_of(a.argument) or calls_functions(a.argument) or may_overflow(a.argument)
         inputs = inputs_of(a.argument, child.starts[:-1])
         if computed or len(inputs) != 1:
             return None
-        (of,) = inputs
-        moved = move_columns(a.argument, partial(add, -child.starts[of]))
-        arguments.append(physical.RangeArgument(of, moved))
+        (side,) = inputs
+        moved = move_columns(a.argument, partial(add, -child.starts[side]))
+        arguments.append(physical.RangeArgument(side, moved))
     return tuple(arguments)
 
 

@@ -1,5 +1,7 @@
-"""Conditions of a join of two inputs, taken apart for the tuples of one of them: what queries ask of the tuples' own
-attributes, and along which axes they ask for a range of rows of the other input.
+"""Range probes: the condition of a join of two inputs, from the view of the tuples that arrive on one of them.
+
+A condition is split into conditions on the tuple's own attributes, and axes along which each query selects a range of
+rows of the other input.
 
     r.b = s.b AND r.a BETWEEN :a1 AND :a2 AND s.c BETWEEN :c1 AND :c2      own: r.a        axis: s.c
     s.b - r.b BETWEEN :lo AND :hi                                         axis: s.b, from r.b
@@ -41,7 +43,7 @@ Measure = Literal["place", "distance", "order"]
 
 @dataclass(frozen=True)
 class PendingWindow:
-    """A time window whose size depends on the query: applied when the changes are attached to queries."""
+    """A time window whose size depends on the query; applied when changes are attached to queries."""
 
     time: int  # position of the event-time column
     size: Expr
@@ -49,10 +51,10 @@ class PendingWindow:
 
 @dataclass(frozen=True)
 class Axis:
-    """A row lies at direction * (value - shift). The condition's attribute is that place, or its distance from 0, or
-    its side of 0: how two doubles compare, where NaN is above all.
+    """The position of a row is direction * (value - shift). `measure` says what the condition compares: the position,
+    its absolute value, or its sign (for doubles; NaN is above all numbers).
 
-    `sums` are those that the condition computes besides, as it was written; they are NULL where they overflow."""
+    `sums` are the other sums that the condition computes as written; they are NULL where they overflow."""
 
     attribute: int
     measure: Measure
@@ -60,7 +62,7 @@ class Axis:
     shift: Expr | None  # over the arriving input's own columns
     direction: int
     type: pa.DataType  # of the difference
-    compared: pa.DataType  # what it is compared as: the same, or wider
+    compared: pa.DataType  # the type it is compared in: the same or wider
     sums: tuple[Sum, ...] = ()
 
     @property
@@ -73,9 +75,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """How much later a row is than the tuple: at most the tuple's window, at least minus the row's, by query.
+    """The time of a row minus the time of the tuple: between minus the row's window and the tuple's window, per query.
 
-    `before` is the window of the other input, `after` that of the arriving one; None if it is no query's own."""
+    `before` is the window of the other input, `after` that of the arriving input; None if it is not per-query."""
 
     before: Expr | None
     after: Expr | None
@@ -84,16 +86,16 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class RangeProbe:
-    """How the tuples of one input meet the rows of the other: by groups of the queries' ranges."""
+    """How the tuples of one input find the rows of the other: by groups of the queries' ranges."""
 
-    atoms: tuple[Atom, ...]  # all that queries ask for
+    atoms: tuple[Atom, ...]  # all conditions of the queries
     axes: tuple[Axis | TimeAxis, ...]
-    own: tuple[int, ...]  # attributes that are the tuples' own, by number
-    own_exprs: tuple[Expr, ...]  # over their own columns
+    own: tuple[int, ...]  # positions of the attributes over the tuples' own columns
+    own_exprs: tuple[Expr, ...]  # these attributes
 
     @property
     def bounds(self) -> tuple[Expr, ...]:
-        """The queries' own terms of sums that must not overflow."""
+        """The per-query terms of sums that must not overflow."""
         sums = (s for a in self.axes if isinstance(a, Axis) for s in a.sums)
         return tuple(dict.fromkeys(e for s in sums for _, e in s.bounds))
 
@@ -101,10 +103,7 @@ class RangeProbe:
 def range_probes(
     condition: Expr | None, windows: Sequence[PendingWindow], starts: Sequence[int]
 ) -> tuple[RangeProbe | None, RangeProbe | None]:
-    """By input, how its tuples can be processed by groups of ranges; `starts` are the inputs' first columns.
-
-    None where the condition is of another kind.
-    """
+    """The range probe of each input; None where the condition has another form. `starts`: the inputs' first columns."""
     parts = [_part(c, starts) for c in clauses(condition)]
     known = [p.attribute for p in parts if isinstance(p, Atom)]
     atoms: list[Atom] = []
@@ -125,7 +124,7 @@ def range_probes(
 
 
 def _part(clause: Clause, starts: Sequence[int]) -> Atom | Difference | None:
-    """A clause as a range of an attribute; None if it is none."""
+    """A clause as a range of an attribute; None if it has another form."""
     expr, *others = clause
     if others or calls_functions(expr):
         return None
@@ -135,12 +134,12 @@ def _part(clause: Clause, starts: Sequence[int]) -> Atom | Difference | None:
         alone = len(inputs_of(compared.attribute, starts)) == 1
         if alone or (axis is not None and (params_of(expr) or not _may_overflow_alone(axis))):
             return compared
-    said = differences(expr, partial(inputs_of, starts=starts), "exact")
-    return said[0] if said else None
+    exact = differences(expr, partial(inputs_of, starts=starts), "exact")
+    return exact[0] if exact else None
 
 
 def _compared(expr: Expr) -> Atom | None:
-    """As `atom`; also what is compared with a constant that is the same for all queries."""
+    """Like `atom`, and also for comparisons with a constant that is the same for all queries."""
     if not isinstance(expr, Call) or expr.function not in COMPARED:
         return atom(expr)
     op, (left, right) = expr.function, expr.args
@@ -151,7 +150,7 @@ def _compared(expr: Expr) -> Atom | None:
 
 
 def _along(difference: Difference, known: Sequence[Expr]) -> tuple[Expr, Difference]:
-    """The attribute for a difference: one that is compared already, if it is the same or its negative."""
+    """The attribute for a difference: a known one if it is equal to the difference or to its negative."""
     for attribute in known:
         expr = unwidened(attribute)
         if isinstance(expr, Call) and (expr.function == ORDER or not t.is_float(attribute.type)):
@@ -190,7 +189,7 @@ def _probe(
 def _axis(
     number: int, expr: Expr, ops: set[str], sums: tuple[Sum, ...], starts: Sequence[int], arriving: int
 ) -> Axis | None:
-    """The axis along which the rows lie that an attribute compares; None if it is not of that kind."""
+    """The axis that an attribute defines on the rows of the other input; None if it has another form."""
     other = 1 - arriving
     if inputs_of(expr, starts) == {other}:
         return Axis(number, "place", _moved(expr, starts, other), None, 1, expr.type, expr.type)
@@ -221,12 +220,12 @@ def _subtractable(left: pa.DataType, right: pa.DataType, result: pa.DataType) ->
 
 
 def _may_overflow_alone(axis: Axis) -> bool:
-    """Whether a row or tuple may fail that has no partner."""
+    """Whether a row or tuple without a partner may overflow."""
     return may_overflow(axis.value) or (axis.shift is not None and may_overflow(axis.shift))
 
 
 def input_of(column: int, starts: Sequence[int]) -> int:
-    """Which input a column of a join belongs to; `starts` are the inputs' first columns."""
+    """The input that a column of a join belongs to; `starts` are the inputs' first columns."""
     return bisect_right(starts, column) - 1
 
 

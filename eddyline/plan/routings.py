@@ -1,7 +1,7 @@
-"""Where the tuples of a stream go, and ways to route all streams of a plan.
+"""Routings: which buckets the tuples of a stream are sent to.
 
-A way is right by itself: it names a routing for every stream it concerns. Ways for parts of a plan are put together
-where they agree on the streams they share.
+An `Assignment` names a correct routing for every stream of a plan. Assignments for parts of a plan are merged where
+they agree on the streams they share.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from itertools import islice, product
 
 from eddyline.sql.bound import Expr
 
-MOST_WAYS = 64  # of splitting one plan; more are not looked for
-MOST_PARTS = 8  # of one key
+MOST_ASSIGNMENTS = 64  # of one plan that are tried
+MOST_PARTS = 8  # expressions of one key
 
 
 @dataclass(frozen=True, slots=True)
 class Anywhere:
-    """A tuple goes to any one bucket."""
+    """A tuple is sent to any one bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """A tuple goes to the bucket of the hash of these, expressions over the stream's own columns."""
+    """A tuple is sent to the bucket of its key's hash; the key is expressions over the stream's columns."""
 
     key: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A tuple goes to the bucket of the cell that holds this number."""
+    """A tuple is sent to the bucket of the cell that contains `value`."""
 
     value: Expr
 
@@ -39,7 +39,7 @@ class Home:
 class Reach:
     """A tuple is copied to the buckets of all cells between value + low and value + high, one copy each.
 
-    The bounds see parameters only: the least `low` and the greatest `high` of the live queries count.
+    The bounds have parameters only: the minimum of `low` and the maximum of `high` over all registered queries apply.
     """
 
     value: Expr
@@ -49,48 +49,48 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class OnePlace:
-    """All tuples go to one bucket, and only that bucket runs the plan."""
+    """All tuples are sent to one bucket, and only that bucket runs the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """All tuples go to all buckets: each runs the plan for queries of its own."""
+    """All tuples are sent to all buckets; each runs the plan for a part of the queries."""
 
 
 Routing = Anywhere | ByKey | Home | Reach | OnePlace | Everywhere
-Way = dict[str, Routing]  # by stream, in lower case
-Ways = list[Way]  # the first is the best; none if there is no way but one place
+Assignment = dict[str, Routing]  # by stream, in lower case
+Assignments = list[Assignment]  # the best is first; empty if the plan must run in one bucket
 
 
-def merged(inputs: Iterable[Ways]) -> Ways:
-    """Ways that are right for all of these: one of each, where they agree on the streams they share."""
-    ways: Ways = [{}]
+def merged(inputs: Iterable[Assignments]) -> Assignments:
+    """Assignments that are correct for all inputs: one of each, where they agree on the streams they share."""
+    assignments: Assignments = [{}]
     for options in inputs:
-        pairs = (_agreed(a, b) for a, b in product(ways, options))
-        ways = list(islice((w for w in pairs if w is not None), MOST_WAYS))
-    return ways
+        pairs = (_agreed(a, b) for a, b in product(assignments, options))
+        assignments = list(islice((a for a in pairs if a is not None), MOST_ASSIGNMENTS))
+    return assignments
 
 
-def _agreed(a: Way, b: Way) -> Way | None:
+def _agreed(a: Assignment, b: Assignment) -> Assignment | None:
     agreed = dict(a)
     for stream, routing in b.items():
         other = agreed.get(stream, Anywhere())
-        copied = stream in a and Reach in (type(routing), type(other))  # whoever takes any tuple would see it twice
+        copied = stream in a and Reach in (type(routing), type(other))  # a reader routed "anywhere" would see copies
         if routing != other and (copied or Anywhere() not in (routing, other)):
             return None
         agreed[stream] = other if routing == Anywhere() else routing
     reaching = sum(isinstance(r, Reach) for r in agreed.values())
-    return agreed if reaching <= 1 else None  # one band a plan: its bounds decide how wide cells should be
+    return agreed if reaching <= 1 else None  # one band per plan, because its bounds determine the width of cells
 
 
-def together(ways: Ways) -> Way:
-    """The first way; if it is by keys alone, with all other keys that tell tuples of every stream further apart."""
-    first = ways[0]
+def with_all_keys(assignments: Assignments) -> Assignment:
+    """The first assignment; if it is by keys only, with the keys of the others added, for a finer split."""
+    first = assignments[0]
     if any(isinstance(r, Home) for r in first.values()):
         return first
     keys: dict[str, list[Expr]] = {s: [] for s, r in first.items() if isinstance(r, ByKey)}
-    for way in ways:
-        parts = {s: r.key[0] for s, r in way.items() if isinstance(r, ByKey)}
+    for assignment in assignments:
+        parts = {s: r.key[0] for s, r in assignment.items() if isinstance(r, ByKey)}
         if all(len(keys[s]) < MOST_PARTS and parts[s] not in keys[s] for s in keys):
             for s in keys:
                 keys[s].append(parts[s])

@@ -1,4 +1,4 @@
-"""Plans a join over SteMs (document 1, section 3.3): probe orders, keys, first filters, sides processed by ranges."""
+"""Planning of joins over SteMs: probe orders, keys, first filters and range probes. (Document 1, section 3.3.)"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eddyline.sql.bound import Call, Expr
 def stem_join(
     pattern: Pattern, inputs: Sequence[PhysicalNode], condition: Expr | None, frozen_table: int | None = None
 ) -> StemJoin:
-    """The join of some inputs; `frozen_table` is the position of a non-retroactive table among them."""
+    """The join of the inputs; `frozen_table` is the position of a non-retroactive table among them."""
     return _JoinPlanner(inputs, condition).plan(pattern, frozen_table)
 
 
@@ -48,14 +48,14 @@ class _JoinPlanner:
         )
         if n != 2 or not join.attached or any(i.attached for i in self.inputs):
             return join
-        asked = [c for c in (join.condition, probes[0][0].conditions) if c is not None]
-        return replace(join, ranges=range_probes(all_of(asked), windows, self.starts[:-1]))
+        conditions = [c for c in (join.condition, probes[0][0].conditions) if c is not None]
+        return replace(join, ranges=range_probes(all_of(conditions), windows, self.starts[:-1]))
 
     def _order(self, start: int) -> tuple[ProbeStep, ...]:
-        """The order in which changes of one input probe the others: first those with most equalities to search by."""
+        """The order in which changes of one input probe the others: the input with most usable equalities first."""
         bound = {start}
         waiting = list(self.static)
-        alone = self._ready(waiting, bound)  # on the first input alone, or on none: checked with the first probe
+        alone = self._ready(waiting, bound)  # conditions on the first input only; checked with the first probe
         steps: list[ProbeStep] = []
         while len(bound) < len(self.inputs):
             options = [i for i in range(len(self.inputs)) if i not in bound]
@@ -72,13 +72,13 @@ class _JoinPlanner:
         return tuple(steps)
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
-        """Takes out of `waiting` what sees only bound inputs."""
+        """Removes from `waiting` and returns the conditions over bound inputs only."""
         ready = [w for w in waiting if self._inputs_of(w) <= bound]
         waiting[:] = [w for w in waiting if not any(w is r for r in ready)]
         return all_of(ready)
 
     def _equalities(self, waiting: Sequence[Expr], bound: set[int], new: int) -> list[tuple[Expr, Expr, Call]]:
-        """(expression over what is bound, expression over the new input, the condition) for each usable equality."""
+        """(expression over bound inputs, expression over the new input, the condition) for each usable equality."""
         usable = []
         for w in waiting:
             if isinstance(w, Call) and w.function == "eq":
@@ -95,8 +95,8 @@ class _JoinPlanner:
         return self.keys[i].index(key)
 
     def _first_filter(self, i: int) -> FirstFilter | None:
-        """The conditions with parameters that the tuples of an input can meet before they are joined."""
-        # What may overflow is left to the joined rows: a tuple without a partner must not be a query's fault.
+        """The conditions with parameters that can filter the tuples of an input before they are joined."""
+        # A condition that may overflow is checked on joined rows only: a tuple without a partner must not fail a query.
         own = [p for p in self.with_params if self._inputs_of(p) == {i} and not may_overflow(p)]
         child = self.inputs[i]
         if any(c.attached for c in self.inputs) or child.retracts or not child.reads_streams:

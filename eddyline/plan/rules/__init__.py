@@ -1,4 +1,4 @@
-"""Rewrites, in the order they run. A rule is a function from a node to one of the same meaning, applied bottom-up."""
+"""Rewrite rules, in the order they run. A rule maps a node to an equivalent node and is applied bottom-up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def optimize(node: Node) -> Node:
 
 
 def apply(rule: Callable[[Node], Node], node: Node) -> Node:
-    """The rule at every node, inputs first."""
+    """Applies a rule to every node, inputs first."""
     inputs = tuple(apply(rule, i) for i in node.inputs)
     return rule(node if inputs == node.inputs else with_inputs(node, inputs))
 
@@ -46,9 +46,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
             return replace(node, inputs=inputs)
         case Intersect() | Negation():
             return replace(node, left=inputs[0], right=inputs[1])
-        case TableJoin():
-            return replace(node, input=inputs[0])
-        case Select() | Project() | Distinct() | GroupBy():
+        case TableJoin() | Select() | Project() | Distinct() | GroupBy():
             return replace(node, input=inputs[0])
         case Stream() | Table():
             return node

@@ -1,6 +1,6 @@
-"""Conditions on one input of a join, if they hold for the whole family, move below the join.
+"""Moves conditions on one input of a join below the join, if they have no parameters.
 
-A condition with a parameter stays: below the join it would split the shared state by query.
+A condition with a parameter stays above: below the join it would make the shared state per-query.
 """
 
 from __future__ import annotations
