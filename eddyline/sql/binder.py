@@ -1,7 +1,4 @@
-"""The query binder: turns the sqlglot tree of a query into bound blocks (`bound.py`).
-
-It resolves names, checks types and refuses what is not supported. It descends into subqueries, WITH queries and views.
-"""
+"""The query binder: resolves names and types in the sqlglot tree of a query, and refuses what is not supported."""
 
 from __future__ import annotations
 

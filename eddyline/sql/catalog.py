@@ -129,26 +129,14 @@ class Catalog:
 
     def add(self, entry: Stream | Table | View | Sink | Function) -> None:
         self.version += 1
-        match entry:
-            case Stream():
-                self.streams.add(entry)
-            case Table():
-                self.tables.add(entry)
-            case View():
-                self.views.add(entry)
-            case Sink():
-                self.sinks.add(entry)
-            case Function():
-                self.functions.add(entry)
+        spaces: dict[type, Namespace[Any]] = {
+            Stream: self.streams, Table: self.tables, View: self.views, Sink: self.sinks, Function: self.functions,
+        }  # fmt: skip
+        spaces[type(entry)].add(entry)
 
     def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
         self.version += 1
-        match kind:
-            case "stream":
-                self.streams.remove(name)
-            case "table":
-                self.tables.remove(name)
-            case "view":
-                self.views.remove(name)
-            case "sink":
-                self.sinks.remove(name)
+        spaces: dict[str, Namespace[Any]] = {
+            "stream": self.streams, "table": self.tables, "view": self.views, "sink": self.sinks,
+        }  # fmt: skip
+        spaces[kind].remove(name)

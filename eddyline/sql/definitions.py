@@ -15,7 +15,7 @@ from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, Creat
 
 
 def create_stream(c: Cursor) -> CreateStream:
-    name, start = c.name("the stream"), c.span()
+    name = c.name("the stream")
     fields, key = _columns(c)
     if key:
         c.fail(f"Stream {name!r} cannot have a primary key.", "Remove PRIMARY KEY, or create a table.")
@@ -34,7 +34,7 @@ def create_stream(c: Cursor) -> CreateStream:
         else:
             c.expect("FUTURE", "LIMIT")
             future = c.duration()
-    return CreateStream(name, fields, time, delay, idle, future, _external(c), c.text, span if span else start)
+    return CreateStream(name, fields, time, delay, idle, future, _external(c), c.text, span)
 
 
 def create_table(c: Cursor) -> CreateTable:

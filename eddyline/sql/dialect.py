@@ -1,8 +1,8 @@
 """The sqlglot dialect in which queries are parsed: Spark's SQL with only the functions of this language.
 
-sqlglot knows 700 functions and rewrites them into its own expressions (`date_trunc` into `timestamp_trunc`). The
-functions that this language lacks are removed from the dialect, so that a call keeps the name it was written with:
-errors can quote it, and users can register a function of that name. Aggregates are plain calls too, recognised by name.
+sqlglot rewrites calls of its 700 functions into expressions of its own (`date_trunc` into `timestamp_trunc`). The
+functions that this language lacks are removed, so that a call keeps the name it was written with: errors can quote it,
+and users can register a function of that name. Aggregates are plain calls too, recognised by name.
 """
 
 from __future__ import annotations

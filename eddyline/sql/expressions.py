@@ -1,7 +1,6 @@
 """The expression binder: turns sqlglot trees of scalar expressions into typed, bound expressions.
 
-The rules for each kind of expression are in `leaves.py`, `conditions.py` and `calls.py`; `operands.py` has what they
-share.
+The rules for each kind of expression are in `leaves.py`, `conditions.py` and `calls.py`, on top of `operands.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Checks that non-retroactive tables are joined only with inputs that never retract a row.
-
-A change of such a table does not revise earlier results, so the result row to retract would be unknown (document 3,
-section 4.1).
-"""
+"""Non-retroactive tables may only be joined with inputs that never retract a row (document 3, section 4.1)."""
 
 from __future__ import annotations
 

@@ -51,12 +51,10 @@ def in_list(b: OperandBinder, tree: exp.Expr) -> Operand:
     return Call("in", tuple(b.expr(x) for x in args), t.BOOLEAN)
 
 
-def _common_type(
-    b: OperandBinder, subject: pa.DataType | PendingConstant, item: Operand, tree: exp.Expr
-) -> pa.DataType:
-    """The type in which the subject, or the common type so far, is compared with one more item."""
-    given = subject if isinstance(subject, PendingConstant) else Constant(None, subject)
-    x, y = b.with_common_type(given, item, tree)
+def _common_type(b: OperandBinder, so_far: pa.DataType | PendingConstant, item: Operand, e: exp.Expr) -> pa.DataType:
+    """The type in which the subject, or a value of the common type so far, is compared with one more item."""
+    given = so_far if isinstance(so_far, PendingConstant) else Constant(None, so_far)
+    x, y = b.with_common_type(given, item, e)
     return t.common(x.type, y.type) or given.type
 
 
@@ -109,11 +107,7 @@ def _signed(text: str) -> int | float:
 def _conversion(common: pa.DataType, kinds: set[pa.DataType]) -> Callable[[Any], Any] | None:
     """The function that converts an item to the type of the list; None if no item needs it."""
     plain = kinds == {t.STRING} if common == t.STRING else common == t.BIGINT and kinds <= {t.INT, t.BIGINT}
-    return None if plain else partial(_convert, common)
-
-
-def _convert(to: pa.DataType, value: Any) -> Any:
-    return convert(value, to)
+    return None if plain else partial(convert, to=common)
 
 
 def _converted(conversion: Callable[[Any], Any], value: Any, item: tuple[str, bool, int]) -> Any:
