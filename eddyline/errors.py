@@ -1,6 +1,6 @@
-"""Every error a user can meet: it names the thing, shows the place in the SQL, and says what to do.
+"""The errors that Eddyline raises: each names the object, shows the position in the SQL, and says what to do.
 
-`place` is (line, column), counted from one, wherever the error has SQL behind it.
+`place` is (line, column), counted from one; None if the error has no SQL text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_SHOWN = 100  # characters of a line on each side of a place
+_SHOWN = 100  # characters shown of a line on each side of the position
 _STRING = r"'(?:[^'\\]|\\.|'')*(?:'|\Z)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|\Z)"  # also one that is not closed
 _OPTIONS = re.compile(rf"\bOPTIONS\s*\((?:[^()'\"]|{_STRING})*", re.IGNORECASE)
 _OPTION = re.compile(rf"(?P<name>{_STRING}|[\w.`-]+)(?P<between>\s*=?\s*)(?P<value>{_STRING})")
@@ -20,12 +20,12 @@ _SECRET = re.compile(
 
 
 def is_secret(option: str) -> bool:
-    """Whether the name of an option is that of a secret."""
+    """Whether the value of an option with this name is a secret."""
     return _SECRET.search(option) is not None
 
 
 def redacted(sql: str) -> str:
-    """A statement as it may be shown: stars in place of secrets in its OPTIONS. Its length stays the same."""
+    """A statement with the secrets in its OPTIONS replaced by stars. Its length stays the same."""
     return _OPTIONS.sub(lambda options: _OPTION.sub(_without_secret, options[0]), sql)
 
 
@@ -62,7 +62,7 @@ class Error(Exception):
         return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
 
     def at(self, sql: str, span: tuple[int, int] | None) -> Error:
-        """The same error with its place, unless it already has one."""
+        """This error with its SQL and span set, unless it already has them."""
         if self.sql is None:
             self.sql = sql
         if self.span is None:
@@ -74,7 +74,7 @@ class Error(Exception):
         if self.sql is not None and self.place is not None:
             line, column = self.place
             text = redacted(self.sql).split("\n")[line - 1]
-            left = max(0, column - 1 - _SHOWN)  # of a long line only what is around the place
+            left = max(0, column - 1 - _SHOWN)  # a long line is cut around the position
             width = max(1, min(self.span[1] - self.span[0], len(text) - column + 1, _SHOWN)) if self.span else 1
             around = ("…" if left else "") + text[left : column - 1 + width + _SHOWN]
             pointer = " " * (column - 1 - left + bool(left)) + "^" * width
@@ -105,19 +105,19 @@ class StateError(Error):
 
 
 class FamilyError(Error):
-    """A family whose operators failed, alone: it is in quarantine until it is resumed or dropped."""
+    """The operators of one family failed: it is in quarantine until it is resumed or dropped."""
 
 
 class StepTooLarge(FamilyError):
-    """A family would build more in one step than it may; it was stopped before it did."""
+    """A family was stopped before a step that would build more rows than allowed."""
 
 
 class FamilyWarning(UserWarning):
-    """A family has just failed and was set apart; all others go on."""
+    """A family failed and was quarantined; all others continue."""
 
 
 def described(error: BaseException) -> str:
-    """What was raised, in one line."""
+    """An exception as one line of text."""
     if isinstance(error, Error):
         return " ".join(f"{error.message} {error.hint or ''}".split())
     text = " ".join(str(error).split())
@@ -126,7 +126,7 @@ def described(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint that lists what exists, the closest first."""
+    """A hint with the names closest to `name`, or with the first known names if none is close."""
     names = sorted(set(known))
     lowered = {n.lower(): n for n in names}
     close = [lowered[c] for c in get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.6)]

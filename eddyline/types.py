@@ -1,4 +1,4 @@
-"""SQL types and the Arrow types that carry them; which conversions happen by themselves.
+"""SQL types as Arrow types, and the implicit and explicit conversions between them.
 
 Times are microseconds in UTC without a zone; INTERVAL is a duration in microseconds.
 """
@@ -66,7 +66,7 @@ def is_numeric(t: pa.DataType) -> bool:
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type both convert to by themselves, or None. Mixing BIGINT and FLOAT gives DOUBLE, as in Spark."""
+    """The type to which both convert implicitly, or None. INT or BIGINT with FLOAT gives DOUBLE, as in Spark."""
     if a == b:
         return a
     if a == NULL:
@@ -82,7 +82,7 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def castable(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether CAST(a AS b) has a meaning."""
+    """Whether CAST of type `a` AS type `b` is allowed."""
     if a in (b, NULL, STRING) or b == STRING:
         return bool(b != NULL)
     plain = (BOOLEAN, *_NUMERIC)

@@ -1,7 +1,7 @@
-"""Aggregate functions: one file each, and the registry of all.
+"""Aggregate functions: one file per function, and the registry of all functions.
 
-A file says what SQL needs (name, types), what the operators need (counters, or which extreme) and what the reference
-evaluator needs (the result from a list of values). `description` explains these; `CONTRIBUTING.md` says how to add one.
+A file defines a function for SQL (name, types), for the operators (counters, or which extreme) and for the reference
+evaluator (the result over a list of values); see `description.py`. `CONTRIBUTING.md` explains how to add one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AVG(x): the DOUBLE nearest to the mean of the values of a group. NULL if there is none."""
+"""AVG(x): the DOUBLE nearest to the mean of the values of a group. NULL if there is no value."""
 
 from __future__ import annotations
 

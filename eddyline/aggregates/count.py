@@ -1,4 +1,4 @@
-"""COUNT(x): how many values of a group are not NULL. COUNT(*): how many rows it has."""
+"""COUNT(x): the number of values of a group that are not NULL. COUNT(*): the number of its rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Exact sums of doubles, and their quotients by the number of values: what SUM and AVG of doubles share.
+"""Exact sums of doubles, and their quotients by the number of values, for SUM and AVG.
 
-The result is the double nearest to the true sum or quotient (`index/exact_sums.py`). Values that are not finite are
+The result is the double nearest to the exact sum or quotient (`index/exact_sums.py`). Values that are not finite are
 counted, so that they can be retracted: the result is NaN if there is a NaN or both infinities, else the infinity. A sum
-beyond all doubles is infinite, as in Spark; a quotient of finite values is finite. The sum of zeros is 0.0, also if all
-are -0.0, as in Spark.
+beyond the range of DOUBLE is infinite, as in Spark; a mean of finite values is finite. The sum of zeros is 0.0, even if
+all are -0.0, as in Spark.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DOUBLE_MEAN = Counted(4, _add, _result, divisors=(0,))
 
 
 def nearest(values: Sequence[float], divisor: int) -> float:
-    """The double nearest to the sum of the values, divided: the reference semantics."""
+    """The double nearest to the sum of the values divided by `divisor`, for the reference evaluator."""
     special = [v for v in values if not math.isfinite(v)]
     if special:
         return sum(special)  # the infinity, or NaN

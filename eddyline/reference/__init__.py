@@ -1,10 +1,10 @@
-"""The naive evaluator: what a query means, in the fewest lines; the oracle of the tests, never used by users.
+"""The reference evaluator: defines what a query means in the fewest lines. Tests compare the engine with it.
 
 values      canonical rows, times in microseconds
 scalar      the value of an expression for one row
-relational  a query over given contents of its sources, once
-evaluator   streams, tables and standing queries: the answer at any instant, and its changes
-retractions what a log of changes promises beside its fold
+relational  the answer of a query over given contents of its sources
+evaluator   streams, tables and registered queries: the answer at any instant, and its changes
+retractions invariants of a log of changes
 """
 
 from eddyline.reference.evaluator import Reference, normalise

@@ -1,7 +1,7 @@
-"""Standing queries by definition: the answer at an instant is the one-time query over what stands at that instant.
+"""Continuous queries by definition: the answer at an instant is a one-time query over the contents at that instant.
 
-Everything that arrived is kept and every answer is computed anew; only arrival decides what a query sees:
-which tuples are late, and which version of a table stands when.
+All arrivals are kept, and every answer is computed from scratch. The order of arrival decides which tuples are late and
+which version of a table a query sees.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What a table holds from the change with this number on."""
+    """The rows of a table from change number `seq` on."""
 
     seq: int
     rows: tuple[Row, ...]
 
 
 @dataclass(slots=True)
-class _Standing:
-    """A registered query: what it sees starts after `seq`, its answer starts at `start`."""
+class _Registered:
+    """A registered query: it sees arrivals after number `seq`, and its answer starts at time `start`."""
 
     bound: BoundQuery
     values: Row
     seq: int
     start: int
     streams: frozenset[str]
-    unseen: set[int] = field(default_factory=set)  # tuples behind its clock when they arrived
-    changes: list[tuple[int, int]] = field(default_factory=list)  # its clock at each change of a table, and the number
+    unseen: set[int] = field(default_factory=set)  # numbers of tuples that arrived behind its clock
+    changes: list[tuple[int, int]] = field(default_factory=list)  # (its clock, number) of each change of a table
 
 
 class Reference:
-    """Streams, tables and standing queries of one connection."""
+    """The streams, tables and registered queries of one connection."""
 
     def __init__(
         self, clock: Literal["min", "max"] = "min", udfs: Mapping[str, Callable[..., Any]] | None = None
@@ -67,11 +67,11 @@ class Reference:
         self._udfs = dict(udfs or {})
         self._streams: dict[str, _Stream] = {}
         self._tables: dict[str, list[_Version]] = {}
-        self._queries: dict[str, _Standing] = {}
+        self._queries: dict[str, _Registered] = {}
         self._seq = 0  # the number of the last arrival or change
         self._advanced = MIN
 
-    # What happens, in order.
+    # Statements and arrivals.
 
     def create_stream(self, name: str, fields: Sequence[Field], time_index: int, delay_us: int) -> None:
         self._streams[name] = _Stream(tuple(fields), time_index, delay_us)
@@ -83,7 +83,7 @@ class Reference:
     def register(self, name: str, bound: BoundQuery, values: Row | None = None) -> None:
         streams = frozenset(s.stream for s in sources(bound.query) if isinstance(s, StreamSource))
         given = bound.values if values is None else values
-        self._queries[name] = _Standing(bound, tuple(given), self._seq, self._clock_of(streams), streams)
+        self._queries[name] = _Registered(bound, tuple(given), self._seq, self._clock_of(streams), streams)
 
     def drop(self, name: str) -> None:
         del self._queries[name]
@@ -114,18 +114,18 @@ class Reference:
         self._advanced = max(self._advanced, micros(t))
 
     def change_table(self, name: str, inserts: Iterable[Row] = (), deletes: Iterable[Row] = ()) -> None:
-        """One atomic change: each delete takes one equal row away, then the inserts come in."""
+        """One atomic change: each delete removes one equal row, then the inserts are added."""
         rows = list(self._tables[name][-1].rows)
         for deleted in deletes:
-            same = [row for row in rows if comparable(row) == comparable(deleted)]
-            if same:
-                rows.remove(same[0])
+            equal = [row for row in rows if comparable(row) == comparable(deleted)]
+            if equal:
+                rows.remove(equal[0])
         self._seq += 1
         self._tables[name].append(_Version(self._seq, (*rows, *inserts)))
         for query in self._queries.values():
             query.changes.append((self._clock_of(query.streams), self._seq))
 
-    # What is known of it now.
+    # Clocks, answers and changes.
 
     def watermark(self, stream: str) -> int:
         s = self._streams[stream]
@@ -139,11 +139,11 @@ class Reference:
         query = self._queries[name]
         t = self.clock(name) if at is None else micros(at)
         return evaluate(
-            query.bound.query, lambda s, youngest: self._contents(query, t, s, youngest), query.values, self._udfs
+            query.bound.query, lambda s, newest: self._contents(query, t, s, newest), query.values, self._udfs
         )
 
     def changes(self, name: str) -> dict[tuple[Row, int], int]:
-        """How often each row enters (or, below zero, leaves) the answer at each instant up to the query's clock."""
+        """The change of each row's multiplicity in the answer at each instant up to the query's clock."""
         changed: dict[tuple[Row, int], int] = {}
         before: Counter[Row] = Counter()
         for t in self._instants(name):
@@ -154,7 +154,7 @@ class Reference:
             before = now
         return changed
 
-    # How a query sees it.
+    # The contents that a query sees.
 
     def _clock_of(self, streams: frozenset[str]) -> int:
         marks = [self.watermark(s) for s in streams]
@@ -163,19 +163,19 @@ class Reference:
         return min(marks) if self._policy == "min" else max(marks)
 
     def _contents(
-        self, query: _Standing, t: int, source: StreamSource | TableSource, youngest: int | None
+        self, query: _Registered, t: int, source: StreamSource | TableSource, newest: int | None
     ) -> Iterator[Item]:
         if isinstance(source, StreamSource):
             for a in self._in_window(query, t, source):
                 yield a.row, a.seq
             return
-        standing = max([query.seq, *(seq for at, seq in query.changes if at <= t)])
-        last = standing if source.retroactive or youngest is None else youngest
+        current = max([query.seq, *(seq for at, seq in query.changes if at <= t)])
+        last = current if source.retroactive or newest is None else newest
         for row in [version.rows for version in self._tables[source.table] if version.seq <= last][-1]:
             yield tuple(native(v, f.type) for v, f in zip(row, source.fields, strict=True)), None
 
-    def _in_window(self, query: _Standing, t: int, source: StreamSource) -> list[_Arrival]:
-        arrived = [a for a in self._seen(query, source.stream) if a.ts <= t]
+    def _in_window(self, query: _Registered, t: int, source: StreamSource) -> list[_Arrival]:
+        arrived = [a for a in self._visible(query, source.stream) if a.ts <= t]
         if source.window.kind == "unbounded":
             return arrived
         size = self._size(query, source.window)
@@ -185,31 +185,31 @@ class Reference:
             return [a for a in arrived if t - size <= a.ts]
         return sorted(arrived, key=lambda a: (a.ts, a.seq), reverse=True)[:size]
 
-    def _size(self, query: _Standing, window: Window) -> int | None:
+    def _size(self, query: _Registered, window: Window) -> int | None:
         assert window.size is not None
         size: timedelta | int | None = value(window.size, (), query.values, self._udfs)
         return None if size is None else micros(size)
 
-    def _seen(self, query: _Standing, stream: str) -> list[_Arrival]:
+    def _visible(self, query: _Registered, stream: str) -> list[_Arrival]:
         return [a for a in self._streams[stream].arrived if a.seq > query.seq and a.seq not in query.unseen]
 
     def _instants(self, name: str) -> list[int]:
-        """When the answer may change: at its start, as tuples enter and leave windows, as tables change."""
+        """The instants at which the answer may change: its start, arrivals, expirations and changes of tables."""
         query = self._queries[name]
         instants = {query.start} | {at for at, _ in query.changes}
         for source in sources(query.bound.query):
             if isinstance(source, StreamSource):
-                instants |= {a.ts for a in self._seen(query, source.stream)}
+                instants |= {a.ts for a in self._visible(query, source.stream)}
                 size = self._size(query, source.window) if source.window.kind == "range" else None
                 if size is not None:
-                    instants |= {a.ts + size + 1 for a in self._seen(query, source.stream)}
+                    instants |= {a.ts + size + 1 for a in self._visible(query, source.stream)}
         return sorted(t for t in instants if query.start <= t <= self.clock(name))
 
 
 def normalise(
     changes: Iterable[tuple[Literal["+", "-"], int | None, int | None, Row]], upto: int
 ) -> dict[tuple[Row, int], int]:
-    """A log of signed intervals [ts, exp] in the form of `Reference.changes`, up to an instant."""
+    """A log of signed intervals [ts, exp], up to an instant, in the form that `Reference.changes` returns."""
     total: Counter[tuple[Row, int]] = Counter()
     for op, ts, exp, row in changes:
         first, last = MIN if ts is None else ts, MAX if exp is None else exp

@@ -1,7 +1,7 @@
-"""A bound query as a one-time relational query over given contents of its sources.
+"""Evaluates a bound query once, over given contents of its sources.
 
-A relation is a list of items: a row, and the arrival number of the youngest stream tuple it was made of, which
-decides what a row joined with a non-retroactive table sees of it.
+A relation is a list of items: a row, and the arrival number of the newest stream tuple in it, which determines the
+version of a non-retroactive table that the row is joined with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from eddyline.sql.bound import (
 
 Item: TypeAlias = tuple[Row, int | None]
 Contents: TypeAlias = Callable[[StreamSource | TableSource, int | None], Iterable[Item]]
-"""What a source holds. The number says for which youngest stream tuple a non-retroactive table is asked."""
+"""The contents of a source; of a non-retroactive table, the version that the stream tuple with this number sees."""
 
 
 def evaluate(query: Query, contents: Contents, params: Row = (), udfs: Udfs | None = None) -> Counter[Row]:
@@ -55,12 +55,12 @@ class _Evaluation:
         return [(row, None) for row in kept.elements()]
 
     def _block(self, block: SelectBlock) -> list[Item]:
-        items = [(row, youngest) for row, youngest in self._joined(block) if self._holds(block.where, row)]
+        items = [(row, newest) for row, newest in self._joined(block) if self._holds(block.where, row)]
         if block.keys is not None:
             items = [(row, None) for row in self._groups(block, [row for row, _ in items])]
         items = [
-            (tuple(self._value(output.expr, row) for output in block.outputs), youngest)
-            for row, youngest in items
+            (tuple(self._value(output.expr, row) for output in block.outputs), newest)
+            for row, newest in items
             if self._holds(block.having, row)
         ]
         if block.distinct:
@@ -68,16 +68,16 @@ class _Evaluation:
         return items
 
     def _joined(self, block: SelectBlock) -> Iterator[Item]:
-        """Every combination; the sources that do not depend on the others' arrival come first."""
-        hole: list[Item] = [((), None)]
-        for first in product(*(hole if _is_historic(s) else self._source(s, None) for s in block.sources)):
-            youngest = max((seq for _, seq in first if seq is not None), default=None)
+        """The cross product; non-retroactive tables are read last, because their version depends on the other rows."""
+        empty: list[Item] = [((), None)]
+        for first in product(*(empty if _is_historic(s) else self._source(s, None) for s in block.sources)):
+            newest = max((seq for _, seq in first if seq is not None), default=None)
             parts = zip(block.sources, first, strict=True)
-            for items in product(*(self._source(s, youngest) if _is_historic(s) else [item] for s, item in parts)):
-                yield tuple(v for row, _ in items for v in row), youngest
+            for items in product(*(self._source(s, newest) if _is_historic(s) else [item] for s, item in parts)):
+                yield tuple(v for row, _ in items for v in row), newest
 
-    def _source(self, source: Source, youngest: int | None) -> Iterable[Item]:
-        return self.items(source.query) if isinstance(source, DerivedSource) else self.contents(source, youngest)
+    def _source(self, source: Source, newest: int | None) -> Iterable[Item]:
+        return self.items(source.query) if isinstance(source, DerivedSource) else self.contents(source, newest)
 
     def _groups(self, block: SelectBlock, rows: list[Row]) -> Iterator[Row]:
         assert block.keys is not None

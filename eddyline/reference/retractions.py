@@ -1,8 +1,8 @@
-"""What a log of changes promises beside its fold: every `-` retracts one `+`, and signs alone tell the answer.
+"""Invariants of a log of changes: every `-` retracts exactly one `+`, and with `emit = 'all'` signs give the answer.
 
-A `-` names an earlier `+` of the same row and the same `exp`, which began no later than the `-` does, and no other `-`
-names that `+`. Under `emit = 'all'` a row that reaches its end gets a `-` too, with `ts` just after `exp`; then the
-signs of all changes up to an instant sum to the number of rows in the answer.
+A `-` retracts an earlier `+` of the same row and the same `exp`, which begins no later than the `-`, and no other `-`
+retracts that `+`. With `emit = 'all'` a row that expires gets a `-` too, with `ts` just after `exp`; then the signs of
+all changes up to an instant sum to the number of rows in the answer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Change: TypeAlias = tuple[Literal["+", "-"], int | None, int | None, Row]
 
 
 def unmatched(log: Iterable[Change]) -> list[Change]:
-    """The `-` of a log that name no earlier `+`, or one that was retracted before. O(n log n) for n changes."""
-    begins: dict[tuple[Row, int | None], list[int]] = {}  # of the `+` that nothing has retracted, in order
+    """The `-` of a log without an earlier `+` that is not yet retracted. O(n log n) for n changes."""
+    begins: dict[tuple[Row, int | None], list[int]] = {}  # sorted `ts` of each `+` that is not yet retracted
     wrong: list[Change] = []
     for op, ts, exp, row in log:
         sent = begins.setdefault((canonical(row), exp), [])
@@ -28,7 +28,7 @@ def unmatched(log: Iterable[Change]) -> list[Change]:
         if op == "+":
             insort(sent, at)
             continue
-        # The latest that began by then leaves the earlier ones to a `-` that may begin earlier.
+        # The latest possible `+` is matched, so that earlier ones remain for a `-` that begins earlier.
         match = bisect_right(sent, at) - 1
         if match < 0:
             wrong.append((op, ts, exp, row))
@@ -38,7 +38,7 @@ def unmatched(log: Iterable[Change]) -> list[Change]:
 
 
 def fold_by_signs(log: Iterable[Change], upto: int) -> dict[tuple[Row, int], int]:
-    """What a reader of `emit = 'all'` folds, who looks at signs and `ts` alone; as `normalise` gives it."""
+    """The fold of a log under `emit = 'all'` by signs and `ts` only, in the form that `normalise` returns."""
     total: Counter[tuple[Row, int]] = Counter()
     for op, ts, _, row in log:
         total[canonical(row), MIN if ts is None else ts] += 1 if op == "+" else -1

@@ -1,4 +1,4 @@
-"""The value of an expression for one row: what `sql/functions.py` says in words, function by function."""
+"""The value of an expression for one row: the reference implementation of the functions in `sql/functions.py`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _udf(function: Callable[..., Any], args: list[Any], type: pa.DataType) -> An
 
 
 def _returned(value: Any, type: pa.DataType) -> Any:
-    """What a user's function gave, if it is a value of the type: 1 is no BOOLEAN and True is no INT."""
+    """The result of a user's function; None if it is not a value of the type (1 is no BOOLEAN, True is no INT)."""
     if isinstance(value, np.generic):
         value = value.item()
     kinds: tuple[Any, ...] = (int,) if t.is_integer(type) else (int, float) if t.is_float(type) else ()
@@ -76,11 +76,11 @@ def _returned(value: Any, type: pa.DataType) -> Any:
     if type == t.TIMESTAMP and value != value:  # NaT
         return None
     if type == t.STRING:
-        value.encode()  # raises if it has no UTF-8
+        value.encode()  # raises if it cannot be encoded as UTF-8
     return None if type == t.DATE and isinstance(value, datetime) else fit(native(value, type), type)
 
 
-# Functions that may have a value though an argument is NULL.
+# Functions whose result may be a value although an argument is NULL.
 
 
 def _and(*args: bool | None) -> bool | None:
@@ -120,7 +120,7 @@ _TAKE_NULL: dict[str, Callable[..., Any]] = {
 }
 
 
-# Functions that are NULL where an argument is.
+# Functions whose result is NULL if an argument is NULL.
 
 
 def _mod(a: Any, b: Any) -> Any:
@@ -132,7 +132,7 @@ def _mod(a: Any, b: Any) -> Any:
 
 
 def _like(text: str, pattern: str) -> bool:
-    """A backslash makes the next character stand for itself; at the end of the pattern it is one itself."""
+    """A backslash escapes the next character; at the end of the pattern it is a plain character."""
     wild = {"%": ".*", "_": "."}
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     regex = "".join(wild.get(p) or re.escape(p[-1]) for p in parts)
@@ -144,7 +144,7 @@ def _whole(direction: Callable[[float], int], number: float) -> int | None:
 
 
 def _round(number: float, digits: int = 0) -> float:
-    """As Spark does: on the decimal number that prints as the shortest form of this one."""
+    """Rounds the shortest decimal form of the number, as Spark does."""
     if not math.isfinite(number) or digits > 400:
         return number
     with localcontext(prec=1000):
@@ -152,7 +152,7 @@ def _round(number: float, digits: int = 0) -> float:
 
 
 def _interval(number: float, unit: int) -> timedelta | None:
-    """To the nearest microsecond; a half goes to the even one, as in a literal."""
+    """Rounds to the nearest microsecond, half to even, as in a literal."""
     amount = number * unit
     return timedelta(microseconds=round(amount)) if math.isfinite(amount) else None
 
@@ -217,18 +217,18 @@ def _text(value: Any, source: pa.DataType) -> str:
 
 
 def _number_text(number: float, source: pa.DataType) -> str:
-    """The decimal number of fewest digits (two or more) that gives this one back; of several, the nearest,
-    and of two as near, the even one."""
+    """The decimal number with the fewest digits, but at least two, that parses to this number: of several the
+    nearest, and of two equally near the even one."""
     if is_nan(number) or math.isinf(number) or number == 0:
         return str(number).replace("nan", "NaN").replace("inf", "Infinity")
     same = single if source == t.FLOAT else float
     exact = Decimal(number)
     for digits in range(2, 18):
         around = [Context(prec=digits, rounding=r).plus(exact) for r in (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING)]
-        found = [d for d in around if same(float(d)) == number]
-        if found:
+        candidates = [d for d in around if same(float(d)) == number]
+        if candidates:
             break
-    shortest = min(found, key=lambda d: abs(Fraction(d) - Fraction(exact)))
+    shortest = min(candidates, key=lambda d: abs(Fraction(d) - Fraction(exact)))
     exponent = shortest.adjusted()
     if -3 <= exponent < 7:
         whole, _, decimals = f"{shortest:f}".partition(".")
@@ -250,7 +250,7 @@ _NUMBER = r"([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)[df]?"
 
 
 def _parse(given: str, target: pa.DataType) -> Any:
-    """The value that the text writes, or None."""
+    """The value of a text; None if it is not a value of the type."""
     text = given.strip(_BLANK + "\x7f")
     try:
         if target == t.BOOLEAN:
@@ -266,15 +266,15 @@ def _parse(given: str, target: pa.DataType) -> Any:
 
 
 def _parse_float(text: str) -> float | None:
-    found = re.fullmatch(_NUMBER, text, re.ASCII | re.IGNORECASE)
-    if found:
-        return float(found.group(1))
+    match = re.fullmatch(_NUMBER, text, re.ASCII | re.IGNORECASE)
+    if match:
+        return float(match.group(1))
     known = re.fullmatch(r"[+-]?(inf|infinity)|nan", text, re.ASCII | re.IGNORECASE)
     return float(text) if known or text in ("+NaN", "-NaN") else None
 
 
 def _parse_moment(text: str, target: pa.DataType) -> date | datetime | None:
-    """A day, cut from its clock by the first space or T; a day that goes with a clock must be a whole one."""
+    """A date, and a time of day after the first space or T; before a time of day, the date must be complete."""
     day_text, gap, clock = re.fullmatch(r"([^ T]*)([ T]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     parts = day_text.removeprefix("+").split("-")
     longest_year = 7 if target == t.DATE else 6
@@ -285,10 +285,10 @@ def _parse_moment(text: str, target: pa.DataType) -> date | datetime | None:
     year, month, day = map(int, [*parts, "1", "1"][:3])
     if target == t.DATE or not gap:
         return date(year, month, day) if target == t.DATE else datetime(year, month, day)
-    found = re.fullmatch(r"(\d\d?)(:\d\d?)?(:\d\d?)?(?:(\.\d*)?(\D.*)?)?", clock, re.ASCII | re.DOTALL)
-    if found is None:
+    match = re.fullmatch(r"(\d\d?)(:\d\d?)?(:\d\d?)?(?:(\.\d*)?(\D.*)?)?", clock, re.ASCII | re.DOTALL)
+    if match is None:
         return None
-    hour, minute, second, fraction, zone = (part or "" for part in found.groups())
+    hour, minute, second, fraction, zone = (part or "" for part in match.groups())
     if (fraction or zone) and not second:
         return None
     at = time(int(hour), int(minute[1:] or 0), int(second[1:] or 0), int(fraction[1:7].ljust(6, "0")))
@@ -302,7 +302,7 @@ def _digits(text: str) -> bool:
 
 
 def _offset(zone: str, moment: datetime) -> timedelta | None:
-    """How far the clocks of the zone were ahead of UTC when they showed `moment`."""
+    """The offset of a zone from UTC at the local time `moment`; None if the zone cannot be parsed."""
     if zone == "Z":
         return timedelta(0)
     if re.fullmatch(r"[A-Z][A-Za-z_]*/[\w+/-]+", zone, re.ASCII):

@@ -1,6 +1,6 @@
-"""Values of rows and how they are compared: every NaN is one value, and -0.0 is 0.0.
+"""Values of rows and their comparison: all NaNs are equal, and -0.0 equals 0.0.
 
-Times are naive datetimes in UTC inside rows and whole microseconds everywhere else.
+Times are naive datetimes in UTC inside rows and integer microseconds everywhere else.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from eddyline import types as t
 
 Row: TypeAlias = tuple[Any, ...]
 
-MIN = -(2**63)  # since ever
-MAX = 2**63 - 1  # no end is known
-NAN = float("nan")  # the one NaN of `comparable`: tuples compare it by identity
+MIN = -(2**63)  # the beginning of time
+MAX = 2**63 - 1  # no expiration
+NAN = float("nan")  # the only NaN object that `comparable` returns: tuples compare it by identity
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -31,7 +31,7 @@ def micros(moment: datetime | timedelta | int) -> int:
 
 
 def native(value: Any, type: pa.DataType) -> Any:
-    """A given value in the form that rows have: times may be given as microseconds, numbers as integers."""
+    """Converts an input value to the form that rows have; times may be microseconds, and floats integers."""
     if value is None:
         return None
     if type == t.TIMESTAMP:
@@ -61,7 +61,7 @@ def single(number: float) -> float:
 
 
 def order(value: Any) -> tuple[bool, Any]:
-    """A key by which `==` and `<` are those of the language: NaN equals NaN and is above every number."""
+    """A key whose `==` and `<` are those of the language: NaN equals NaN and is above every number."""
     return (True, 0) if is_nan(value) else (False, value)
 
 
@@ -71,7 +71,7 @@ def comparable(row: Row) -> Row:
 
 
 def canonical(row: Row) -> Row:
-    """The one form in which rows of any origin are compared by tests."""
+    """The form in which tests compare rows of any origin."""
     return tuple("NaN" if is_nan(v) else _naive(v) if isinstance(v, datetime) else _positive_zero(v) for v in row)
 
 
