@@ -87,7 +87,7 @@ class Changes:
 
     def failures(self) -> list[FamilyFailure]:
         """The families in quarantine, which took no step; whoever asks for rows of their queries gets an error."""
-        return list(dict.fromkeys(p.found for p in self._parts if isinstance(p.found, FamilyFailure)))
+        return list(dict.fromkeys(p.outcome for p in self._parts if isinstance(p.outcome, FamilyFailure)))
 
     def rows(self, name: str) -> pa.Table:
         """The changes of one query: op, ts, exp, then its own columns. For a family, `query` comes first."""
@@ -139,7 +139,7 @@ class Changes:
     def count_affected(self, family_name: str) -> int:
         """The number of (arriving row, query) pairs."""
         family = self._family(family_name)
-        parts = [p.found for p in self._parts if p.family is family]
+        parts = [p.outcome for p in self._parts if p.family is family]
         if parts and all(isinstance(p, Deferred) for p in parts):
             with computing(family):
                 return sum(p.affected() for p in parts if isinstance(p, Deferred))
@@ -160,7 +160,7 @@ class Changes:
     def _portions(self, part: Part, arrival: Arrival) -> tuple[Ints, list[Portion]]:
         """The sets of one stream's rows, and their places in the push; none if the part is not about them."""
         n = len(arrival.positions)
-        found = part.given()
+        found = part.result()
         if isinstance(found, Deferred):
             which = found.arrived.last - arrival.start  # the same for all: of this stream or of another
             mine = len(which) > 0 and 0 <= which[0] < n
@@ -173,10 +173,10 @@ class Changes:
     def _pairs(self, family: Family) -> tuple[Ints, Ints]:
         """Distinct (arrival number, query), in that order."""
         parts = [p for p in self._parts if p.family is family]
-        if len(parts) == 1 and isinstance(parts[0].found, Deferred):
+        if len(parts) == 1 and isinstance(parts[0].outcome, Deferred):
             with computing(family):
-                change, position = parts[0].found.pairs
-            return parts[0].found.arrived.last[change], parts[0].queries.ids_at(position)
+                change, position = parts[0].outcome.pairs
+            return parts[0].outcome.arrived.last[change], parts[0].queries.ids_at(position)
         return distinct_pairs(self._delta(family), self._arrivals)
 
     def _family(self, name: str) -> Family:
@@ -189,8 +189,8 @@ class Changes:
     def _require_step(self, family: Family, name: str) -> None:
         """Refuses to tell the changes of a family that failed: there may be some that nobody knows."""
         for p in self._parts:
-            if p.family is family and isinstance(p.found, FamilyFailure):
-                raise p.found.refusal(name)
+            if p.family is family and isinstance(p.outcome, FamilyFailure):
+                raise p.outcome.refusal(name)
 
     def _part(self, family: Family) -> Part | None:
         return next((p for p in reversed(self._parts) if p.family is family), None)

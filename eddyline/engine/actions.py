@@ -1,7 +1,7 @@
-"""Actions: what a catalog change is. A session makes them, definitions apply them, a pipeline's log keeps them.
+"""Actions: the changes of the catalog. A session makes them, definitions apply them, a pipeline's log stores them.
 
-Actions are physical: a query is a row of constants in the table of a numbered family, so that a million queries are
-columns. `Definitions.apply` is the only place that interprets them.
+Actions are physical: a query is a row of constants in the table of a numbered family, so that a million queries are a
+few columns. `Definitions.apply` is the only place that interprets them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FamilyKind = Literal["declared", "implicit", "view"]
 
 @dataclass(frozen=True)
 class Define:
-    """A stream, table, view or sink, by the statement that declares it. `relation` is the thing itself, where its
-    session has bound it."""
+    """Defines a stream, table, view or sink by its statement. `relation` is the bound relation, in the process that
+    bound the statement."""
 
     sql: str
     relation: Relation | None = field(default=None, compare=False, repr=False)
@@ -41,7 +41,7 @@ class Undefine:
 
 @dataclass(frozen=True)
 class DefineFunction:
-    """A user's function. `body` is what its host calls: in-process the function, in a pipeline its pickle."""
+    """A user's function. `body` is the function itself in-process, and its pickle in a pipeline."""
 
     name: str
     takes: tuple[str, ...]
@@ -52,13 +52,13 @@ class DefineFunction:
 
 @dataclass(frozen=True)
 class NewFamily:
-    """A family, by the statement that made it. `family` is the family itself, where its session has built it."""
+    """Creates a family by its statement. `family` is the family itself, in the process that built it."""
 
     number: int
     name: str
     kind: FamilyKind
     sql: str
-    in_lists: InLists = "items"  # what parameters long IN lists are; commits that do not say: items
+    in_lists: InLists = "items"  # how long IN lists become parameters; a commit without this field means items
     family: Family | None = field(default=None, compare=False, repr=False)
 
 
@@ -68,7 +68,7 @@ class RemoveFamily:
 
 
 class AddQuery(NamedTuple):
-    """One query; its id follows the family's last one. Its values have the types of the parameters."""
+    """Adds one query; its id is the family's next one. Its values have the types of the parameters."""
 
     family: int
     name: str
@@ -77,7 +77,7 @@ class AddQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class AddQueries:
-    """Rows of a family's query table; their ids follow the family's last one."""
+    """Adds rows to a family's query table; their ids are the family's next ones."""
 
     family: int
     names: pa.Array
@@ -109,7 +109,7 @@ class DropQueries:
 
 @dataclass(frozen=True)
 class ChangeTable:
-    """Rows of a table without a source: positions of the rows that leave, then the rows that enter."""
+    """Changes a table without a source: positions of the deleted rows, then the inserted rows."""
 
     table: str
     gone: Ints
@@ -118,7 +118,7 @@ class ChangeTable:
 
 @dataclass(frozen=True)
 class FixCells:
-    """How wide the cells of a family are that is split by range: set by its first queries, for good."""
+    """The cell width of a family that is split by range; its first queries determine it, and it never changes."""
 
     family: int
     width: float
@@ -126,14 +126,14 @@ class FixCells:
 
 @dataclass(frozen=True)
 class SplitQueries:
-    """A family is split by queries: each bucket has those whose id modulo the number of buckets is its own number."""
+    """A family is split by queries: a bucket has those whose id modulo the number of buckets is its number."""
 
     family: int
 
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Queries that failed: they keep their names and get no more changes until they are resumed."""
+    """Queries that failed: they keep their names and get no changes until they are resumed."""
 
     family: int
     ids: tuple[int, ...]
@@ -159,7 +159,7 @@ _KINDS: dict[type, RelationKind] = {Stream: "stream", Table: "table", View: "vie
 
 
 def undoing(actions: Sequence[Action]) -> list[Action]:
-    """What undoes the first actions of a statement, if a later one fails."""
+    """The actions that undo the first actions of a statement, for when a later one fails."""
     undo: list[Action] = []
     for action in actions:
         if isinstance(action, NewFamily):

@@ -1,7 +1,7 @@
-"""The answers of a family's queries, kept where they cannot be computed again.
+"""The answers of a family's queries, stored where they cannot be recomputed.
 
-Changes are only noted when they come. They reach the SteM together, when an answer is asked for or when there are more
-of them than rows in it: a step of few changes costs next to nothing here, and each change is inserted once.
+Changes are staged, and inserted into the SteM together when an answer is read or when there are more of them than rows
+in the SteM. A step with few changes costs one list append; each change is inserted once.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from eddyline.state.stem import Stem
 class Answers:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self._stem = Stem(types, 1, attached=True, takes_back=True)
-        self._noted: list[Delta] = []
-        self._changes = 0  # that are noted
+        self._stem = Stem(types, 1, attached=True, retracts=True)
+        self._staged: list[Delta] = []
+        self._changes = 0  # staged ones
         self._clock = 0
 
     def __len__(self) -> int:
         return len(self._flushed())
 
     def take(self, changes: Delta, clock: int) -> None:
-        self._noted.append(changes)
+        self._staged.append(changes)
         self._changes += len(changes)
         self._clock = clock
         if worth_clearing(self._changes, len(self._stem)):
             self._flushed()
 
     def _flushed(self) -> Stem:
-        """The SteM with all changes. One may retract what came in the same batch: it is found as any other row."""
-        if self._noted:
-            noted, self._noted, self._changes = self._noted, [], 0
-            changes = concat(noted, self.types, attached=True)
-            # Rows that have ended are in no answer any more, and nothing retracts them.
+        """The SteM with all changes. A change may retract a row of the same batch."""
+        if self._staged:
+            staged, self._staged, self._changes = self._staged, [], 0
+            changes = concat(staged, self.types, attached=True)
+            # Rows that have ended are in no answer, and nothing retracts them.
             changes = changes.take((changes.ts <= changes.exp) & (changes.exp >= self._clock)).spread()
             self._stem.insert(changes, [query_of(changes)], self._clock)
         return self._stem

@@ -1,9 +1,9 @@
-"""Watermarks, lateness and clocks: a watermark per stream, and from these the clock of a query.
+"""Watermarks, lateness and clocks: a watermark per stream, and the clock of a query, which depends on them.
 
-The watermark is the largest event time seen less the declared delay, or what `advance` set, whichever is later. A tuple
-behind the watermark at the moment it arrives is late, whatever batch it comes in. A stream may declare how far its
-tuples may be ahead of the wall clock (FUTURE LIMIT): one that is further ahead is set apart like a late one, and moves
-no watermark.
+The watermark is the largest event time seen minus the declared delay, or the time that `advance` set, whichever is
+later. A tuple behind the watermark when it arrives is late, however tuples are divided into batches. A stream may limit
+how far its tuples are ahead of the wall clock (FUTURE LIMIT): a tuple beyond the limit is set apart like a late one,
+and moves no watermark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StreamClock:
         return max(self.floor, self.high - self.delay if self.high > MIN + self.delay else MIN)
 
     def arrive(self, ts: Ints) -> npt.NDArray[np.bool_]:
-        """Which of these tuples are set apart: late, or too far ahead; moves the watermark past the rest."""
+        """A mask of the tuples that are late or too far ahead; advances the watermark by the others."""
         if not len(ts):
             return np.zeros(0, np.bool_)
         if self.future is not None and int(ts.max()) > wall_clock() + self.future:
@@ -71,7 +71,7 @@ class Clocks:
         self.policy = policy
         self.streams: dict[str, StreamClock] = {}  # by name, in lower case
         self.advanced = MIN  # the latest time that `advance` was given
-        self._heard: dict[str, int] = {}  # by stream: when its last rows came, in milliseconds of the wall clock
+        self._heard: dict[str, int] = {}  # by stream: wall clock of its last rows, in milliseconds
 
     def define(self, stream: Stream) -> None:
         self.streams[stream.name.lower()] = StreamClock(stream.delay, floor=self.advanced, future=stream.future)
@@ -81,8 +81,8 @@ class Clocks:
         self._heard.pop(stream, None)
 
     def of(self, streams: Collection[str]) -> int:
-        """The clock of a query: the smallest watermark among its streams, or the largest, by policy. A query without
-        streams has the latest time that is known."""
+        """The clock of a query: the smallest or largest watermark among its streams, by policy. A query without streams
+        has the latest known time."""
         if not streams:
             return max([self.advanced, *(c.watermark for c in self.streams.values())])
         choose = min if self.policy == "min" else max
@@ -94,7 +94,7 @@ class Clocks:
             clock.advance(to)
 
     def hear(self, stream: str, high: int | None, rows: int, now: int) -> None:
-        """Rows of a stream were judged elsewhere: so many, the latest of them at `high`."""
+        """Counts rows of a stream that another process has checked for lateness; `high` is their latest event time."""
         clock = self.streams.get(stream)
         if clock is not None and high is not None:
             clock.high = max(clock.high, high)
@@ -102,8 +102,8 @@ class Clocks:
             self._heard[stream] = now
 
     def pass_time(self, now: int, limits: Mapping[str, int]) -> None:
-        """A stream that is silent for longer than its limit (IDLE AFTER, in microseconds) no longer holds back the
-        clock: its watermark moves with the wall clock, and at least to that of the slowest stream that is not idle."""
+        """Advances idle streams, which got no rows for longer than their limit (IDLE AFTER, in microseconds), so that
+        they do not hold back the clock: with the wall clock, and at least to the least watermark of the others."""
         silent = {s: now - self._heard.setdefault(s, now) - limit // 1000 for s, limit in limits.items()}
         idle = {s: over for s, over in silent.items() if over >= 0}
         others = [c.watermark for s, c in self.streams.items() if s not in idle]
@@ -115,7 +115,7 @@ class Clocks:
                 clock.advance(min(others))
 
     def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
-        """The clocks, and when each stream was last heard of."""
+        """The clocks, and the wall clock of the last rows of each stream."""
         return {s: dict(vars(c)) for s, c in self.streams.items()}, dict(self._heard)
 
     def load(self, clocks: Mapping[str, Mapping[str, Any]], heard: Mapping[str, int]) -> None:

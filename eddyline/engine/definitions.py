@@ -1,11 +1,11 @@
 """Definitions: the relations, functions, families and query tables that a list of actions has defined.
 
 `apply` is the only interpreter of actions. Every process has definitions: a connection, the driver of a pipeline, and
-each of its buckets and packers. They differ in their *share* of the query tables, and in whom they tell: a runner (an
+each of its buckets and packers. They differ in their *share* of the query tables, and in what they notify: a runner (an
 engine) where families run, a name keeper (a registry) where users name queries.
 
-An action applies whole or not at all. What can fail was checked when it was made, but for the start of a family, which
-its runner may refuse, and the key of a table.
+An action applies whole or not at all. Errors were detected when the action was made, except for two: the runner may
+refuse to start a family, and a change of a table may violate its key.
 """
 
 from __future__ import annotations
@@ -48,31 +48,33 @@ from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.state.delta import Delta, Ints
 
-Since = Callable[[int, Ints], Ints | int]  # (family, ids) -> the arrival number from which each query sees tuples
+Since = Callable[
+    [int, Ints], Ints | int
+]  # (family, ids) -> the arrival number from which tuples are visible to each query
 Ids = Sequence[int] | Ints
 Names: TypeAlias = "str | pa.Array"  # of one query, or of many
 _NOBODY = np.empty(0, np.int64)
 
 
 def from_the_start(family: int, ids: Ints) -> int:
-    """For definitions that see no tuples."""
+    """The `Since` of definitions without a runner."""
     return 0
 
 
 class Runner(Protocol):
-    """Runs families, and is told what happens to definitions."""
+    """Runs families; definitions notify it of their changes."""
 
     def relation_defined(self, relation: Relation) -> None: ...
 
     def relation_removed(self, kind: RelationKind, name: str) -> None: ...
 
     def family_created(self, family: Family) -> None:
-        """The family is not yet among the definitions: if this raises, it never is."""
+        """The family is not yet among the definitions; if this raises, it is not added."""
 
     def family_removed(self, family: Family) -> None: ...
 
     def family_split(self, family: Family) -> None:
-        """The split of a family has been decided, and with it where it runs."""
+        """The split of a family is known, and so are the processes that run it."""
 
     def queries_added(self, family: Family, ids: Ids) -> None: ...
 
@@ -82,7 +84,7 @@ class Runner(Protocol):
     def queries_dropped(self, family: Family, ids: Ids) -> None: ...
 
     def queries_compacting(self, family: Family) -> None:
-        """The rows of dropped queries are about to be removed: nobody may refer to them any more."""
+        """The rows of dropped queries are about to be removed; the runner must drop its references to them."""
 
     def table_changing(self, table: str) -> None:
         """The rows of a table are about to change, and can still be seen."""
@@ -98,7 +100,7 @@ class NameKeeper(Protocol):
     def family_removed(self, family: Family) -> None: ...
 
     def claim(self, family: Family, ids: Ids, names: Names) -> None:
-        """Names of queries that are about to be added; if this raises, they are not."""
+        """Takes the names of queries that are about to be added; if this raises, they are not added."""
 
     def release(self, names: Names) -> None: ...
 
@@ -131,7 +133,7 @@ class Nothing:
 
 
 class Bodies(Protocol):
-    """Bodies of functions by name, in lower case. Never changes."""
+    """Bodies of functions by name, in lower case. Immutable."""
 
     def plus(self, function: DefineFunction) -> Bodies: ...
 
@@ -139,7 +141,7 @@ class Bodies(Protocol):
 
 
 class PlainBodies:
-    """Bodies that are called as they were given."""
+    """Bodies that are the functions themselves."""
 
     def __init__(self, bodies: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._bodies = dict(bodies or {})
@@ -158,17 +160,17 @@ class Definitions:
         bodies: Bodies | None = None,
         quarantined: Literal["kept", "dropped"] = "dropped",
     ) -> None:
-        """`quarantined`: whether queries in quarantine keep their rows, as the driver needs them, or are dropped."""
+        """`quarantined`: whether queries in quarantine keep their rows (on the driver) or are dropped."""
         self.share = share or Everything()
         self.catalog = Catalog()
         self.tables: dict[str, TableRows] = {}  # in lower case
         self.families: dict[int, Family] = {}
         self.next_family = 1
-        self.live: dict[int, int] = {}  # by family: how many queries it has, kept here or not
+        self.live: dict[int, int] = {}  # by family: the number of its queries in all processes
         self.splits: dict[int, Split] = {}
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
         self.scripts: set[str] = set()  # digests of the script's statements that were applied
-        self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the actions to come add and drop again
+        self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the next actions add and drop again
         self.runner: Runner | None = None
         self.names: NameKeeper | None = None
         self._bodies = PlainBodies() if bodies is None else bodies
@@ -249,14 +251,14 @@ class Definitions:
         self.catalog.add(Function(action.name, takes, t.BY_NAME[action.gives.upper()], action.kind))
 
     def change_table(self, table: str, gone: Ints, new: Sequence[pa.Array]) -> None:
-        """Rows leave a table by position, and new ones enter."""
+        """Deletes rows of a table by position, and inserts new ones."""
         rows = self.tables[table]
         leaves = np.zeros(len(rows), np.bool_)
         leaves[gone] = True
         self.change_rows(table, lambda: rows.change(leaves, new))
 
     def change_rows(self, table: str, change: Callable[[], Delta]) -> None:
-        """The one way in which the rows of a table change, by an action or from its source; `change` does it."""
+        """Changes the rows of a table, for an action or for its source; `change` carries it out."""
         if self.runner is not None:
             self.runner.table_changing(table)
         delta = change()
@@ -266,7 +268,7 @@ class Definitions:
     # families
 
     def _family(self, action: NewFamily) -> Family:
-        """The family of a statement that this process has not bound yet."""
+        """Binds the statement of a family that another process built."""
         binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
         checked = check_options(options)
         return Family(
@@ -317,22 +319,22 @@ class Definitions:
 
     def _drop(self, family: Family, ids: Ints) -> None:
         out = self.quarantined.get(family.number, {})
-        leave = ids
-        if out and not self._keeps_quarantined:  # they were dropped when they were put into quarantine
-            leave = ids[~np.isin(ids, list(out))]
+        dropped = ids
+        if out and not self._keeps_quarantined:  # those in quarantine are dropped already
+            dropped = ids[~np.isin(ids, list(out))]
         for i in ids.tolist() if out else ():
             out.pop(i, None)
-        self._leave(family, leave)
+        self._drop_rows(family, dropped)
 
     def _quarantine(self, family: Family, action: Quarantine) -> None:
         out = self.quarantined.setdefault(family.number, {})
         new = np.array([i for i in action.ids if i not in out], np.int64)
         out.update(dict.fromkeys(action.ids, action.error))
         if not self._keeps_quarantined:
-            self._leave(family, new)
+            self._drop_rows(family, new)
 
-    def _leave(self, family: Family, ids: Ints) -> None:
-        """Queries leave the query table, if it is kept here."""
+    def _drop_rows(self, family: Family, ids: Ints) -> None:
+        """Drops queries from the query table, if it is kept here."""
         if not self.keeps(family):
             self.live[family.number] -= len(ids)
             return

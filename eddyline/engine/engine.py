@@ -1,10 +1,10 @@
-"""The engine: families at work over some part of the data. It applies actions and takes steps.
+"""The engine: runs families over some part of the data. It applies actions and takes steps.
 
 A host decides where actions and rows come from, and how failures are contained (`Guard`). In-process, one engine runs
-all families over all rows. In a pipeline every bucket is an engine over its part of the rows, and every packer one that
-runs the families that keep no state.
+all families over all rows. In a pipeline, every bucket is an engine over its part of the rows, and every packer is an
+engine that runs the stateless families.
 
-Whatever the work of one family raises, the others take the whole step; the failing one is set apart (`failed`) until
+If the work of one family raises, the others still take the whole step. The failed family is moved to `failed` until
 queries are added to it again.
 """
 
@@ -40,7 +40,7 @@ Rows = Callable[[Family, str], Delta | None]  # the rows of a stream as a family
 
 
 class Guard(Protocol):
-    """How a host contains the failures of families. What it does not contain, it raises."""
+    """Contains the failures of families as its host requires; it raises those that it does not contain."""
 
     def start(self, family: Family, build: Callable[[], RunningFamily]) -> RunningFamily | FamilyFailure: ...
 
@@ -50,8 +50,8 @@ class Guard(Protocol):
 @dataclass(frozen=True)
 class EngineOptions:
     clock: Literal["min", "max"] = "min"
-    answers: Literal["kept", "not kept"] = "kept"  # whether snapshots can be asked for
-    results: Literal["deferred", "at once"] = "deferred"  # whether changes are computed when they are asked for
+    answers: Literal["kept", "not kept"] = "kept"  # whether snapshots are available
+    results: Literal["deferred", "at once"] = "deferred"  # whether changes are computed when they are read
     threads: int = 1
     most_bytes: int = MOST_BYTES
 
@@ -72,7 +72,7 @@ class Engine:
         self.running: dict[int, RunningFamily] = {}
         self.failed: dict[int, FamilyFailure] = {}
         self.clocks = Clocks(options.clock)
-        self.histories: dict[str, History] = {}  # by stream, where answers are kept
+        self.histories: dict[str, History] = {}  # by stream; empty if answers are not kept
         self.pools: dict[str, Pool] = {}
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
@@ -83,7 +83,7 @@ class Engine:
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """Inside, definitions are applied whose effects are part of the saved state: nothing is started or stepped."""
+        """Within this context, actions whose effects are in the saved state are applied: no family starts or steps."""
         self.definitions.runner = None
         try:
             yield
@@ -91,7 +91,7 @@ class Engine:
             self.definitions.runner = self
 
     def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
-        """Lets a family go on from its saved state, whatever its operators held before."""
+        """Recovers a family from its saved state; replaces its operators."""
         running = self.running_family(family)
         running.load(saved, clock, changes)
         self.running[family.number] = running
@@ -99,13 +99,13 @@ class Engine:
     # actions
 
     def apply(self, action: Action) -> list[Part | InitialPart]:
-        """Applies an action; returns the changes that it makes to answers."""
+        """Applies an action; returns the changes of answers that it causes."""
         self._parts = []
         self.definitions.apply(action, self.since)
         return self._parts
 
     def change_rows(self, table: str, change: Callable[[], Delta]) -> list[Part]:
-        """The source of a table changes its rows; `change` does it."""
+        """Applies a change that comes from the source of a table; `change` carries it out."""
         self._parts = []
         self.definitions.change_rows(table, change)
         return [p.resolve() for p in self._parts]
@@ -135,13 +135,13 @@ class Engine:
         self._stop(family)
 
     def queries_added(self, family: Family, ids: Ids) -> None:
-        """New queries get an initial answer from tables, and from groups that always exist. A family that had failed
-        starts again."""
+        """New queries get an initial answer from tables and from groups that always exist. A failed family is
+        restarted."""
         failure = self.failed.pop(family.number, None)
         if failure is not None:
             self._restart(family, failure)
         running = self.running.get(family.number)
-        if running is None or not running.shows_itself:
+        if running is None or not running.has_initial_answer:
             return
         if running.initial is not None and running.initial.clock != self.clocks.of(running.streams):
             self.flush(running)
@@ -181,7 +181,7 @@ class Engine:
     # families
 
     def _start(self, family: Family) -> None:
-        """Builds the operators of a family, and gives them the tables that they read."""
+        """Builds the operators of a family and feeds them the tables that they read."""
 
         def build() -> RunningFamily:
             running = self.running_family(family)
@@ -211,12 +211,12 @@ class Engine:
             self._expire_history(stream)
 
     def running_family(self, family: Family) -> RunningFamily:
-        """A family with new operators, which have seen nothing yet."""
+        """A family with new operators and empty state."""
         o = self.options
         return RunningFamily(family, self.definitions.functions, o.clock, o.answers, o.threads, o.most_bytes)
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
-        """The work of one family; if that fails, the family is set apart."""
+        """Does the work of one family; if that fails, so does the family."""
         if running.failure is not None:
             return FamilyFailure(running.family.name, running.failure)
         result = self.guard.attempt(running, work)
@@ -225,25 +225,25 @@ class Engine:
         return result
 
     def fail(self, family: Family, failure: FamilyFailure) -> None:
-        """Sets a family apart: what its operators hold may be half changed."""
+        """Stops a family: the state of its operators may be inconsistent."""
         running = self.running.pop(family.number, None)
         if running is not None:
             running.failure = failure.error
         self.failed[family.number] = failure
 
     def flush(self, running: RunningFamily) -> None:
-        """Computes the initial answers of new queries that are still due, before the family moves on."""
+        """Computes the pending initial answers of a family, before its next step."""
         if running.initial is not None:
             self.attempt(running, lambda: running.flush(self._contents(running)))
 
     def flush_all(self) -> None:
-        """Nothing is due any more, so that counters and state are as if everything had been asked for."""
+        """Computes everything that is pending, so that counters and state do not depend on what was read."""
         for running in list(self.running.values()):
             self.flush(running)
             self.attempt(running, running.count_changes)
 
     def _initial_changes(self, running: RunningFamily) -> FamilyFailure | None:
-        """Computes what is due; tells whether the family has failed."""
+        """Computes the pending initial answers; returns the failure of the family, if any."""
         self.flush(running)
         return None if running.failure is None else FamilyFailure(running.family.name, running.failure)
 
@@ -253,28 +253,28 @@ class Engine:
     # steps
 
     def arrive(self, stream: str, batch: Delta) -> list[Part]:
-        """Tuples of a stream, the same for every family that reads it. Its clock has been moved."""
+        """Tuples of a stream arrive, the same for every family that reads it. The caller has advanced its clock."""
         readers = [r for r in self.running.values() if stream in r.streams]
         self.arrivals += len(batch)
         history = self.histories.get(stream)
         if history is not None and any(r.needs_history() for r in readers):
             history.add(batch)
         small = readers if self.options.results == "deferred" else [r for r in readers if r.cannot_fail]
-        together = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
+        pool = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
         parts = []
         for running in readers:
-            mine = None if together is None else together.of(running.family.number)
-            if mine is None or self.options.results == "deferred" or mine.finds_something():
+            mine = None if pool is None else pool.of(running.family.number)
+            if mine is None or self.options.results == "deferred" or mine.has_matches():
                 parts.append(self._step(running, {stream: batch}, mine))
         if history is not None and worth_clearing(len(history), len(history) - history.unchecked):
             self._expire_history(stream)
         return parts
 
     def step(self, rows: Rows) -> list[Part]:
-        """Every family that has rows, or whose clock has moved, takes a step."""
+        """Every family that has rows, or whose clock has advanced, takes a step."""
         parts = []
         for running in list(self.running.values()):
-            streams = {s: found for s in running.streams if (found := rows(running.family, s)) is not None}
+            streams = {s: batch for s in running.streams if (batch := rows(running.family, s)) is not None}
             if streams or self.clocks.of(running.streams) > running.clock:
                 parts.append(self._step(running, streams))
         return parts
@@ -306,12 +306,12 @@ class Engine:
         return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
 
     def _expire_history(self, stream: str) -> None:
-        """Drops the tuples of a stream that no snapshot needs any more."""
+        """Drops the tuples of a stream that no snapshot needs."""
         if stream not in self.histories:
             return
         readers = [r for r in self.running.values() if stream in r.streams and r.needs_history()]
         bounds = [self.attempt(r, partial(r.needs_from, stream)) for r in readers]
         known = [b for b in bounds if not isinstance(b, FamilyFailure)]
-        with suppress(MemoryError):  # then it is done later
+        with suppress(MemoryError):  # a later call drops them
             before = min((b for b, _ in known), default=MIN)
             self.histories[stream].expire(before, min((since for _, since in known), default=self.arrivals))

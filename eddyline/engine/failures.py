@@ -1,6 +1,6 @@
 """Families that failed, and the errors that their users get.
 
-A family fails if its operators raise in a step. What they hold may then be half changed, so it is dropped; the catalog
+A family fails if its operators raise in a step. Their state may then be inconsistent, so it is dropped; the catalog
 keeps the family and its queries, which get no changes until the family is resumed.
 """
 
@@ -16,7 +16,7 @@ from eddyline.errors import Error, FamilyError, described
 
 @dataclass(frozen=True)
 class FamilyFailure:
-    """A family in quarantine, and what its operators raised."""
+    """A family in quarantine, and the error that its operators raised."""
 
     family: str
     error: str
@@ -25,7 +25,7 @@ class FamilyFailure:
         return f"Family {self.family!r} failed and is in quarantine: {self.error}"
 
     def refusal(self, name: str) -> FamilyError:
-        """The error for whoever asks for a family or query."""
+        """The error for a caller that names this family or one of its queries."""
         whose = "" if name.lower() == self.family.lower() else f"{name!r} is a query of it. "
         return FamilyError(
             f"{str(self).removesuffix('.')}.",
@@ -35,7 +35,7 @@ class FamilyFailure:
 
 @contextmanager
 def starting(family: Family) -> Iterator[None]:
-    """A family is built before it is registered: whoever asked for it gets the error, and there is no family."""
+    """Builds a family before it is registered: the caller gets the error, and no family is created."""
     try:
         yield
     except Error:
@@ -47,7 +47,7 @@ def starting(family: Family) -> Iterator[None]:
 
 @contextmanager
 def computing(family: Family) -> Iterator[None]:
-    """What was left to be computed until somebody asks, and touches no state: who asked gets the error."""
+    """Computes deferred results, which changes no state: the caller gets the error, and the family does not fail."""
     try:
         yield
     except Error:

@@ -18,12 +18,16 @@ from eddyline.state.query_table import QueryTable
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "emit": ("changes", "all"),  # all: a `-` for every row that reaches its end
-    "snapshot": ("yes", "no"),  # no: nothing is kept only to tell the answer
-    "on_error": ("quarantine", "null"),  # what a pipeline does with a query that overflows or whose function raises
+    "snapshot": ("yes", "no"),  # no: no state is kept only for snapshots
+    "on_error": ("quarantine", "null"),  # what a pipeline does if a query overflows or its function raises
     "strategy": ("auto", "by row", *STRATEGIES),  # how joins over ranges find the queries a tuple affects
-    "split": ("auto", "data", "queries"),  # what a pipeline's buckets share out: the rows, or the queries over all rows
-    "most_changes": (),  # a number: how many changes a pipeline lets a query make in one micro-batch
-    "most_bytes": (),  # a number: how many bytes of joined rows and changes the family may build in one step
+    "split": (
+        "auto",
+        "data",
+        "queries",
+    ),  # how a pipeline divides work among buckets: by rows, or by queries over all rows
+    "most_changes": (),  # a number: the most changes of a query in one micro-batch of a pipeline
+    "most_bytes": (),  # a number: the most bytes of joined rows and changes the family may build in one step
 }
 MOST_CHANGES = 10_000_000
 MOST_BYTES = 1 << 30
@@ -38,7 +42,7 @@ class Family:
     kind: Literal["declared", "implicit", "view"]
     sql: str
     views: frozenset[str]  # the views its text reads, in lower case
-    in_lists: InLists = "whole"  # what parameters the long IN lists of its text are
+    in_lists: InLists = "whole"  # how the long IN lists of its text become parameters
     plan: Node = field(init=False)
     physical: PhysicalNode = field(init=False)
     queries: QueryTable = field(init=False)
@@ -67,22 +71,22 @@ class Family:
 
     @property
     def split(self) -> str:
-        """What the buckets of a pipeline share out: the data, the queries, or what suits the first queries."""
+        """How a pipeline divides the work among buckets: by data, by queries, or as suits the first queries."""
         return self.options.get("split", "auto")
 
     @property
     def on_error(self) -> str | None:
-        """What a pipeline does with a query that goes wrong; None: what it does by default."""
+        """What a pipeline does with a query that fails; None: the pipeline's default."""
         return self.options.get("on_error")
 
     @property
     def most_changes(self) -> int:
-        """How many changes a pipeline lets a query make in one micro-batch."""
+        """The most changes that a query may make in one micro-batch of a pipeline."""
         return int(self.options.get("most_changes", MOST_CHANGES))
 
     @property
     def most_bytes(self) -> int | None:
-        """How many bytes of joined rows and changes it may build in one step; None: what its host allows."""
+        """The most bytes of joined rows and changes that it may build in one step; None: the host's limit."""
         return int(self.options["most_bytes"]) if "most_bytes" in self.options else None
 
     def reads(self) -> set[str]:

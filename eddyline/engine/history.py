@@ -1,7 +1,7 @@
-"""The tuples of a stream that snapshots may still need: kept by reference, in the batches they came in.
+"""The tuples of a stream that snapshots may need: stored by reference, in the batches they arrived in.
 
-A query of selections and joins has no answer of its own in memory; its snapshot is computed from here. Batches that
-no live query of that kind can still see are dropped.
+The answers of selections and joins are not stored; their snapshots are computed from these tuples. Batches that are
+visible to no such query are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class History:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
         self.batches: list[Delta] = []
-        self.unchecked = 0  # rows that came since the last look at what can go
+        self.unchecked = 0  # rows added since the last `expire`
         self._rows = 0
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The memory this process may have: that of the machine, or less where a container limits it."""
+"""The memory that this process may use: that of the machine, or the limit of its container."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 from eddyline.engine.family import MOST_BYTES
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
 
 
 def machine_bytes() -> int:
-    """All memory there is, in use or not: the same each time."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in _LIMITS:
+    """All memory, in use or not, so that the result does not vary."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in _LIMIT_FILES:
         try:
-            found.append(int(Path(limit).read_text()))
-        except (OSError, ValueError):  # there is no such file, or it says "max"
+            limits.append(int(Path(file).read_text()))
+        except (OSError, ValueError):  # the file is missing, or says "max"
             continue
-    return min(found)
+    return min(limits)
 
 
 def most_step_bytes() -> int:
-    """How much one family may build in one step, unless its options say."""
+    """The default limit of the bytes that one family may build in one step."""
     return max(MOST_BYTES, machine_bytes() // 4)

@@ -18,11 +18,11 @@ from eddyline.state.query_table import QueryRows
 
 @dataclass(frozen=True)
 class Part:
-    """Changes, perhaps still to be computed; or how the family has failed."""
+    """Changes, computed or deferred; or the failure of the family."""
 
     family: Family
     queries: QueryRows
-    found: Outcome | FamilyFailure
+    outcome: Outcome | FamilyFailure
 
     def resolve(self) -> Part:
         return self
@@ -30,32 +30,32 @@ class Part:
     @property
     def delta(self) -> Delta:
         with computing(self.family):
-            return delta_of(self.given())
+            return delta_of(self.result())
 
-    def given(self) -> Outcome:
-        if isinstance(self.found, FamilyFailure):
-            raise self.found.refusal(self.family.name)
-        return self.found
+    def result(self) -> Outcome:
+        if isinstance(self.outcome, FamilyFailure):
+            raise self.outcome.refusal(self.family.name)
+        return self.outcome
 
     def count(self) -> int:
         with computing(self.family):
-            return 0 if isinstance(self.found, FamilyFailure) else count_of(self.found)
+            return 0 if isinstance(self.outcome, FamilyFailure) else count_of(self.outcome)
 
     def changed(self) -> Ints:
         """The positions of the queries whose answer changed."""
-        if isinstance(self.found, FamilyFailure):
+        if isinstance(self.outcome, FamilyFailure):
             return np.empty(0, np.int64)
-        if isinstance(self.found, Deferred):
+        if isinstance(self.outcome, Deferred):
             with computing(self.family):
-                return self.found.changed(len(self.queries))
-        return self.queries.positions(np.unique(query_of(self.found)))
+                return self.outcome.changed(len(self.queries))
+        return self.queries.positions(np.unique(query_of(self.outcome)))
 
 
 @dataclass(frozen=True)
 class InitialPart:
-    """The initial answers of new queries, computed together with those of others when somebody asks.
+    """The initial answers of new queries, computed when they are read, together with those of other new queries.
 
-    `flush` computes what is due, and tells whether the family has failed.
+    `flush` computes them, and returns the failure of the family, if any.
     """
 
     family: Family

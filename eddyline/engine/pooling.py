@@ -1,4 +1,4 @@
-"""Which families are asked together: the small ones that only filter the same stream (`operators/pool.py`)."""
+"""Chooses the families that are matched together: small ones that only filter the same stream (`operators/pool.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pooled(
     readers: Sequence[RunningFamily],
     clock_of: Callable[[RunningFamily], int],
 ) -> PoolMatching | None:
-    """A batch about to be matched with the small families among `readers`; None if they are too few to be worth it."""
+    """The matching of a batch with the small families among `readers`; None if there are too few of them."""
     small = [(r, r.pool_filter) for r in readers if r.pool_filter is not None and len(r.family.queries) <= MOST_QUERIES]
     if len(small) < FEWEST_FAMILIES:
         pools.pop(stream, None)
@@ -27,6 +27,6 @@ def pooled(
         matchers = {r.family.number: f.matcher for r, f in small}
         steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
         return pools[stream].prepare(batch, matchers, steps)
-    except Exception:  # asked one by one, only the family whose queries cannot be indexed fails
+    except Exception:  # matched separately, only the family whose queries cannot be indexed fails
         del pools[stream]
         return None

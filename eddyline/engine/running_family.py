@@ -1,8 +1,8 @@
-"""A family at work: its operators, its clock, and what is needed to tell its answers.
+"""A running family: its operators, its clock, and its answers.
 
-`run` is the whole path of a step: operators turn arrivals into changes, and changes keep the answer where one is kept.
-An answer is kept where it cannot be computed again from the streams (grouping, distinct, negation, count windows,
-non-retroactive tables, several clocks); selections and joins are computed again when a snapshot is asked for.
+`run` is the whole path of a step: operators turn arrivals into changes, which update the stored answers, if any.
+Answers are stored where they cannot be recomputed from the streams (grouping, distinct, negation, count windows,
+non-retroactive tables, several clocks); a snapshot of selections and joins is recomputed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, Ints, query_of
 from eddyline.state.query_table import QueryRows
 
-# Of joins over ranges: for a family of more queries, counting the changes can cost more than finding whom they affect.
+# Joins over ranges: for a family of more queries, counting changes may cost more than computing whom they affect.
 MOST_COUNTED = 64
 
 
 @dataclass
 class InitialAnswers:
-    """New queries, registered at the same clock, whose initial answers are due; then, the answers as changes."""
+    """New queries, registered at the same clock, and their initial answers as changes, once computed."""
 
     clock: int
     queries: list[int] = field(default_factory=list)
@@ -54,31 +54,31 @@ class RunningFamily:
         threads: int = 1,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """`answers`: whether snapshots may be asked for, as far as the family's own options allow them.
+        """`answers`: whether snapshots are available, if the family's own options allow them.
 
-        `most_bytes`: how much it may build in one step, unless its own options say.
+        `most_bytes`: how much it may build in one step, unless its own options set a limit.
         """
         self.family = family
         self.functions = functions
         self.threads = threads
         self.most_bytes = family.most_bytes or most_bytes
         self.clock = MIN
-        self.failure: str | None = None  # what its operators raised, after which it takes no further step
+        self.failure: str | None = None  # the error of its operators, after which it takes no step
         self._changes: int | None = 0
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
-        self._reach: dict[str, tuple[int, int]] = {}  # by stream: of which version of the query table, and how far
+        self._reach: dict[str, tuple[int, int]] = {}  # by stream: (version of the query table, reach)
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
         self.root = build(family.physical)
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
-        # Under 'max' a family of several streams may not have seen all that a stream's history holds.
+        # With policy 'max', the history of a stream may hold tuples that a family of several streams has not seen.
         several_clocks = clock_policy == "max" and len(self.streams) > 1
-        self.waits = several_clocks or not family.physical.recomputable
-        if self.waits and family.has_snapshot and answers == "kept":
+        self.recomputable = family.physical.recomputable and not several_clocks
+        if not self.recomputable and family.has_snapshot and answers == "kept":
             self.answer = Answers(self.root.types)
-        self.shows_itself = family.physical.initial_answer
+        self.has_initial_answer = family.physical.initial_answer
         self.pool_filter = self.root.pool_filter()
 
     @property
@@ -88,7 +88,7 @@ class RunningFamily:
 
     @property
     def changes(self) -> int | None:
-        """How many changes there have been; None if they are too many to count where nobody asks for them."""
+        """The number of changes so far; None if counting them costs too much."""
         if self._uncounted is not None:
             uncounted, self._uncounted = self._uncounted, None
             self._count(uncounted.count())
@@ -99,26 +99,26 @@ class RunningFamily:
             self._changes += changes
 
     def count_changes(self) -> None:
-        """Counts what nobody has asked for yet."""
+        """Counts the deferred changes of the last step."""
         _ = self.changes
 
     def arrive(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
     ) -> Outcome:
-        """A step in which tuples arrive, or time passes; what it does may be found out later."""
-        self.count_changes()  # of the batch before
+        """A step in which tuples arrive or time passes; its changes may be deferred."""
+        self.count_changes()  # of the last step, before the state changes
         if self.answer is not None:
             return self.run("arrivals", clock, queries, streams)
         step = self.step(clock, queries, streams, pooled=pooled)
-        found = self.root.defer(step)
+        outcome = self.root.defer(step)
         self.clock = step.now
-        if isinstance(found, Delta):
-            return self._done(found, queries)
+        if isinstance(outcome, Delta):
+            return self._record(outcome, queries)
         if self.pool_filter is None and len(self.family.queries) > MOST_COUNTED:
             self._changes = None
         else:
-            self._uncounted = found
-        return found
+            self._uncounted = outcome
+        return outcome
 
     def step(
         self,
@@ -129,7 +129,7 @@ class RunningFamily:
         kind: Literal["arrivals", "replay"] = "arrivals",
         pooled: FamilyMatching | None = None,
     ) -> Step:
-        """A step to a clock, which never goes back."""
+        """A step to a clock; the clock of a family never decreases."""
         now = max(self.clock, clock)
         room = Room(self.most_bytes)
         return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads, room, pooled)
@@ -142,31 +142,31 @@ class RunningFamily:
         streams: Mapping[str, Delta] | None = None,
         tables: Mapping[str, Delta] | None = None,
     ) -> Delta:
-        """One step, carried out."""
+        """Takes one step; returns its changes."""
         step = self.step(clock, queries, streams or {}, tables, kind)
-        found = self.root.pull(step)
+        changes = self.root.pull(step)
         self.clock = step.now
-        return self._done(found, queries)
+        return self._record(changes, queries)
 
-    def _done(self, found: Delta, queries: QueryRows) -> Delta:
-        """Changes of queries that still stand, counted, and kept where answers are."""
-        if len(found) and not queries.alive.all():
-            found = found.take(queries.alive[queries.positions(query_of(found))])
-        if self.answer is not None and len(found):
-            self.answer.take(found, self.clock)
-        self._count(len(found))
-        return found
+    def _record(self, changes: Delta, queries: QueryRows) -> Delta:
+        """Drops changes of dropped queries, counts the others, and stores them where answers are stored."""
+        if len(changes) and not queries.alive.all():
+            changes = changes.take(queries.alive[queries.positions(query_of(changes))])
+        if self.answer is not None and len(changes):
+            self.answer.take(changes, self.clock)
+        self._count(len(changes))
+        return changes
 
     def expect(self, queries: Sequence[int] | Ints, clock: int) -> InitialAnswers:
-        """New queries are due an initial answer. It is computed for all of them together, when somebody asks for one or
-        before the family moves on."""
+        """Schedules the initial answers of new queries. They are computed together, when one is read or before the next
+        step."""
         if self.initial is None:
             self.initial = InitialAnswers(clock)
         self.initial.queries.extend(int(q) for q in queries)
         return self.initial
 
     def flush(self, tables: Mapping[str, Delta]) -> None:
-        """Computes the initial answers that are due."""
+        """Computes the pending initial answers."""
         if self.initial is not None:
             pending, self.initial = self.initial, None
             queries = self.family.queries.rows().only(np.array(pending.queries, np.int64))
@@ -177,22 +177,22 @@ class RunningFamily:
     ) -> pa.Table:
         """The answer of one query at the clock."""
         if self.answer is not None:
-            found = self.answer.of(query)
+            rows = self.answer.of(query)
         else:
             queries = self.family.queries.rows().only(np.array([query]))
             streams = {s: history(s) for s in self.streams}
-            functions = Functions(self.functions.bodies, {})  # what goes wrong here was counted when it came
+            functions = Functions(self.functions.bodies, {})  # errors were counted when the tuples arrived
             room = Room(self.most_bytes)
             step = Step("arrivals", MIN, clock, queries, functions, streams, tables, room=room)
-            found = build(physical_plan(self.family.plan, strategy=self.family.strategy)).pull(step)
-        found = found.take((found.ts <= clock) & (clock <= found.exp)).spread()
-        return pa.table(list(found.columns), names=[f.name for f in self.family.fields])
+            rows = build(physical_plan(self.family.plan, strategy=self.family.strategy)).pull(step)
+        rows = rows.take((rows.ts <= clock) & (clock <= rows.exp)).spread()
+        return pa.table(list(rows.columns), names=[f.name for f in self.family.fields])
 
     def needs_history(self) -> bool:
-        return not self.waits and self.family.has_snapshot and len(self.family.queries) > 0
+        return self.recomputable and self.family.has_snapshot and len(self.family.queries) > 0
 
     def reach(self, stream: str) -> int:
-        """How far back, in microseconds, its widest window on a stream goes."""
+        """The length of its widest window on a stream, in microseconds."""
         queries = self.family.queries.rows()
         known = self._reach.get(stream)
         if known is not None and known[0] == queries.version:
@@ -214,21 +214,21 @@ class RunningFamily:
         return widest
 
     def needs_from(self, stream: str) -> tuple[int, int]:
-        """From which event time, and from which arrival number on, its snapshots need the tuples of a stream."""
+        """The least event time and the least arrival number of the tuples that its snapshots need of a stream."""
         return max(MIN, self.clock - self.reach(stream)) if self.clock > MIN else MIN, self.oldest()
 
     def oldest(self) -> int:
-        """The arrival number from which its oldest query sees tuples."""
+        """The arrival number from which tuples are visible to its oldest query."""
         queries = self.family.queries.rows()
         return int(queries.since_at(queries.live()).min(initial=MAX))
 
     def forget(self, queries: Iterable[int]) -> bool:
-        """Dropped queries get no more changes. Tells whether removing what operators keep for them is worth a pass."""
+        """Notes dropped queries, which get no more changes. Returns whether compaction is worth its cost."""
         self._forgotten.extend(queries)
         return 4 * len(self._forgotten) > self.family.queries.live + upkeep.SPARE
 
     def compact(self) -> None:
-        """Removes what operators keep for dropped queries."""
+        """Removes the state that operators keep for dropped queries."""
         if not self._forgotten:
             return
         gone = np.array(self._forgotten, np.int64)
@@ -257,7 +257,7 @@ class RunningFamily:
         self.clock, self._changes = clock, changes
 
     def _matched(self, saved: Mapping[str, pa.Table]) -> list[tuple[Operator, dict[str, pa.Table]]]:
-        """What was saved, by operator: those that keep something are in the same order, whatever others there are."""
+        """The saved tables of each operator with state; stateful operators have the same order in every version."""
         tables: dict[int, dict[str, pa.Table]] = {}
         for key, table in saved.items():
             number, _, name = key.partition(".")
@@ -282,7 +282,7 @@ def _stream_nodes(node: Node, stream: str) -> list[Stream]:
 
 
 def arrived(columns: list[pa.Array], ts: Ints, start: int) -> Delta:
-    """Tuples of a stream as changes, with arrival numbers from `start` on."""
+    """Tuples of a stream as insertions, with arrival numbers from `start` on."""
     n = len(ts)
     numbers = np.arange(start, start + n)
     return Delta(tuple(columns), None, ts, np.full(n, MAX, np.int64), np.ones(n, np.int64), numbers, numbers)

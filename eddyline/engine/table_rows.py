@@ -1,4 +1,4 @@
-"""Tables in memory: rows, a primary key, and changes as deltas, all or nothing."""
+"""Tables in memory: rows and a primary key. A change applies whole or not at all, and is returned as a delta."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TableRows:
         return pa.table(self.columns, names=[f.name for f in self.declared.fields])
 
     def change(self, gone: npt.NDArray[np.bool_], new: Sequence[pa.Array]) -> Delta:
-        """Deletes the rows under the mask and adds new ones, checking the key first. Returns what changed."""
+        """Checks the key, deletes the rows under the mask and adds new ones. Returns the net changes."""
         kept = pa.array(np.nonzero(~gone)[0])
         columns = [join_arrays([c.take(kept), n]) for c, n in zip(self.columns, new, strict=True)]
         self._check_key(columns, len(kept))
@@ -67,14 +67,14 @@ def _delta(columns: Sequence[pa.Array], sign: Ints) -> Delta:
 
 
 def _net(delta: Delta) -> Delta:
-    """Without the rows that leave and come back the same."""
+    """The changes without pairs of a deleted and an equal inserted row."""
     n = len(delta)
     codes = ColumnCoder([c.type for c in delta.columns]).codes(delta.columns, n)
     slots = KeyTable(codes.shape[1]).insert(codes)
     total = np.zeros(n, np.int64)
     np.add.at(total, slots, delta.sign)
     order = np.argsort(slots, kind="stable")
-    # Of each distinct row keep as many changes of the winning sign as are left over.
+    # Of each distinct row, keep as many changes of the prevailing sign as the two signs differ by.
     kept = np.zeros(n, np.bool_)
     left = np.abs(total)
     for sign in (-1, 1):

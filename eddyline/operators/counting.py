@@ -87,7 +87,7 @@ class SetOperation(Operator):
             made_by(changed, sent[2], touched_by),
             self.slots.query[changed],
         )
-        self._clear_away(step.now)
+        self._compact(step.now)
         return delta
 
     def _grow(self) -> None:
@@ -96,7 +96,7 @@ class SetOperation(Operator):
         self.counts = grown(self.counts, n, 0)
         self.wake = grown(self.wake, n, MAX)
 
-    def _clear_away(self, now: int) -> None:
+    def _compact(self, now: int) -> None:
         """Forgets values that occur no more, once there may be more of them than of others.
 
         A value that ends as foreseen is not touched then, so its counters are brought up to the clock first.

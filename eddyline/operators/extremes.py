@@ -28,7 +28,7 @@ class Extremes:
     def __init__(self, which: Literal["least", "greatest"], type_: pa.DataType, *, retracts: bool) -> None:
         self.which = which
         self.retracts = retracts
-        self.stem = Stem([type_], 1, attached=True, takes_back=retracts)
+        self.stem = Stem([type_], 1, attached=True, retracts=retracts)
 
     def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
         """Keeps rows of groups; NULLs are never an extreme."""

@@ -87,7 +87,7 @@ class PoolRun:
         flags = np.ones(len(self), np.bool_)
         for begin, s in zip(self.begins.tolist(), self.stretches, strict=True):
             step = steps.get(s.family)
-            current = step is not None and step.queries.cleared == s.cleared
+            current = step is not None and step.queries.removed == s.cleared
             flags[begin : begin + len(s)] = step.queries.alive[s.start : s.stop] if step and current else False
         return ALL_ALIVE if flags.all() else flags
 
@@ -112,9 +112,9 @@ class Pool:
     def _new(self, steps: Mapping[int, Step]) -> Iterator[Stretch]:
         for family, step in steps.items():
             queries, known = step.queries, self._known.get(family)
-            start = known.stop if known is not None and known.cleared == queries.cleared else 0
+            start = known.stop if known is not None and known.cleared == queries.removed else 0
             if start < len(queries):
-                yield Stretch(family, start, len(queries), queries.cleared)
+                yield Stretch(family, start, len(queries), queries.removed)
 
     def _let_go(self, steps: Mapping[int, Step]) -> None:
         """Families that are here no more are forgotten: if one comes back, it comes anew."""
@@ -141,7 +141,7 @@ class Pool:
         while runs and len(runs[-1]) < GROWTH * size:
             taken += runs.pop().stretches
             size = sum(len(s) for s in taken)
-        standing = [s for s in taken if s.family in steps and steps[s.family].queries.cleared == s.cleared]
+        standing = [s for s in taken if s.family in steps and steps[s.family].queries.removed == s.cleared]
         if standing:
             runs.append(self._run(_joined(standing), matchers, steps))
         self.runs = tuple(runs)
@@ -331,7 +331,7 @@ class FamilyMatching:
         tally = self.pool.whole_tally
         return self._alone.count() if tally is None else tally[self.family]
 
-    def finds_something(self) -> bool:
+    def has_matches(self) -> bool:
         """Whether there are matches, or may be where that cannot be told without matching the family alone."""
         found = self.pool.whole_by_family
         return found is None or any(p.counts.any() for p in found.get(self.family, []))

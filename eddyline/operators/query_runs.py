@@ -68,8 +68,8 @@ class QueryRuns(Generic[Index]):
         """The runs that cover a table, made longer by what is new in it."""
         if queries.version < 0:
             return (self._run(queries, 0, len(queries), functions),)  # some queries only, this once
-        if queries.cleared != self._cleared:  # positions have moved
-            self._runs, self._cleared = (), queries.cleared
+        if queries.removed != self._cleared:  # positions have moved
+            self._runs, self._cleared = (), queries.removed
         runs = list(self._runs)
         size = len(queries)
         start = runs[-1].stop if runs else 0

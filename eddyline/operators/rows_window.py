@@ -58,7 +58,7 @@ class CountWindow(Operator):
         """Size and `since` of the window of each live query, and the query."""
         queries = step.queries
         live = queries.live()
-        version = queries.version, queries.cleared
+        version = queries.version, queries.removed
         if self._sizes is None or self._sizes[0] != version or queries.version < 0:
             params = queries.params_at(params_of(self.size_of), np.arange(len(queries)))
             sizes = evaluate(self.size_of, (), params, len(queries), step.functions).fill_null(0)

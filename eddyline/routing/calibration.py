@@ -1,8 +1,10 @@
-"""The costs of join strategies on this machine: measured once, in the background or by `eddyline doctor --warm`.
+"""Calibration: measures the costs of join strategies on this machine, once, in the background or by
+`eddyline doctor --warm`.
 
-Every strategy is timed on made-up queries and rows of several shapes; the weights of its terms are the least squares of
-the relative errors, none below zero. That takes some seconds, in a process of its own and in one at a time; until then
-the default costs serve, which were measured on another machine. Costs decide which strategy is taken, never its result.
+Every strategy is timed on generated queries and rows of several shapes. The weights of its terms minimise the squared
+relative errors; none is below zero. Measuring takes some seconds in a process of its own; only one process measures at
+a time. Until it has finished, the default costs apply, which were measured on another machine. Costs decide which
+strategy is used, never its result.
 """
 
 from __future__ import annotations
@@ -35,33 +37,33 @@ from eddyline.routing.join_costs import FEW, MANY, Expected, JoinCosts, Kind, Sh
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-WORTH_MEASURING = 10_000  # queries; below, every strategy is fast
+WORTH_MEASURING = 10_000  # queries; with fewer, every strategy is fast
 TUPLES, REPEATS, POINTS = 8, 3, 40
-_SIZES = {"few": (1_000, FEW), "many": (MANY,)}  # of queries that are measured
+_SIZES = {"few": (1_000, FEW), "many": (MANY,)}  # numbers of queries to measure with
 SPACE = 1 << 30
 
-_measured: dict[Kind, JoinCosts] = {}  # as read from the file of this machine
+_measured: dict[Kind, JoinCosts] = {}  # cache of this machine's file
 
 
 def join_costs(kind: Kind) -> JoinCosts:
-    """The costs of this machine. Until they are known, the default ones, and a process begins to measure."""
+    """The costs of this machine. If they are unknown, starts to measure them and returns the default costs."""
     if not _measured:
-        _measured.update(_kept())
+        _measured.update(_read_file())
     if not _measured:
         _measure_in_background()
     return (_measured or default_costs())[kind]
 
 
 def costs_file() -> Path | None:
-    """Where the costs of this machine are kept; None if there is no place for them."""
+    """The file with the costs of this machine; None if there is no cache folder."""
     home = cache_folder()
     return None if home is None else home / "join-costs" / f"{platform.node()}-{digest()}.json"
 
 
 def calibrate() -> bool:
-    """Measures and keeps the costs of this machine, unless that was done; False if another process measures now."""
+    """Measures and stores the costs of this machine unless they are stored; False if another process is measuring."""
     file = costs_file()
-    if file is None or _kept():
+    if file is None or _read_file():
         return True
     file.parent.mkdir(parents=True, exist_ok=True)
     with (file.parent / "lock").open("w") as lock:
@@ -70,14 +72,14 @@ def calibrate() -> bool:
         except BlockingIOError:
             return False
         costs = {kind: asdict(fit(kind)) for kind in default_costs()}
-        beside = file.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps(costs, indent=1))
-        beside.replace(file)
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(costs, indent=1))
+        temporary.replace(file)
     return True
 
 
-def _kept() -> dict[Kind, JoinCosts]:
-    """The costs of this machine; none if there are none that can be read, or of other terms."""
+def _read_file() -> dict[Kind, JoinCosts]:
+    """The stored costs of this machine; empty if they are missing, unreadable, or have other terms."""
     file = costs_file()
     with suppress(OSError, ValueError, KeyError, TypeError):
         if file is not None:
@@ -87,7 +89,7 @@ def _kept() -> dict[Kind, JoinCosts]:
 
 @cache
 def _measure_in_background() -> None:
-    """Once in a process; nothing is measured where there is no place to keep it."""
+    """Starts a process that measures, at most one per process; none if there is no file to store the costs in."""
     if costs_file() is None:
         return
     run = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -104,7 +106,7 @@ Measured = tuple[dict[str, Doubles | float], float]  # the terms of an average t
 
 
 def fit(kind: Kind) -> JoinCosts:
-    """Measures, and fits."""
+    """Measures the strategies and fits the weights of their terms."""
     names = {s: list(w) for s, w in default_costs()[kind].few.items()}
     few, many = (
         {s: weights(names[s], times) for s, times in measure(kind, sizes).items()} for sizes in _SIZES.values()
@@ -113,36 +115,36 @@ def fit(kind: Kind) -> JoinCosts:
 
 
 def measure(kind: Kind, sizes: Sequence[int]) -> dict[str, list[Measured]]:
-    """What average tuples take with each strategy, over so many queries, and rows, of several shapes."""
+    """The time of an average tuple per strategy, for these numbers of queries and for several shapes of rows."""
     measured: dict[str, list[Measured]] = {s: [] for s in STRATEGIES}
-    for seed, (numbers, width, accepted) in enumerate(product(sizes, (0.3, 0.01, 0.0005), (0.002, 0.03))):
+    for seed, (queries, width, accepted) in enumerate(product(sizes, (0.3, 0.01, 0.0005), (0.002, 0.03))):
         rng = np.random.default_rng(seed)
-        groups, own = _queries(rng, numbers, width, accepted, kind)
+        groups, own = _queries(rng, queries, width, accepted, kind)
         for partners in (2, 40, 600):
-            for strategy, found in _timed(rng, groups, own, partners).items():
-                measured[strategy].append(found)
+            for strategy, one in _timed(rng, groups, own, partners).items():
+                measured[strategy].append(one)
     return measured
 
 
 def _queries(
-    rng: np.random.Generator, numbers: int, width: float, accepted: float, kind: Kind
+    rng: np.random.Generator, queries: int, width: float, accepted: float, kind: Kind
 ) -> tuple[RangeGroups, tuple[Ints, Ints]]:
-    """Numbers with ranges so wide, half of them about a few points, and with ranges of their own attribute that accept
-    a tuple with this share; these too."""
-    low = rng.integers(0, SPACE, (1, numbers))
+    """Query ranges of this width, half of them around a few points, and the ranges of their own attribute, which accept
+    this share of tuples."""
+    low = rng.integers(0, SPACE, (1, queries))
     low[:, ::2] = low[:, :POINTS].ravel()[rng.integers(0, POINTS, len(low[0, ::2]))]
-    high = low + (width * SPACE * rng.uniform(0.5, 1.5, (1, numbers))).astype(np.int64)
+    high = low + (width * SPACE * rng.uniform(0.5, 1.5, (1, queries))).astype(np.int64)
     if kind != "ranges":
-        length = rng.integers(0, SPACE, (1, numbers))
-        first = -length if kind == "windows" else rng.integers(0, SPACE, (1, numbers))
+        length = rng.integers(0, SPACE, (1, queries))
+        first = -length if kind == "windows" else rng.integers(0, SPACE, (1, queries))
         low, high = np.vstack([low, first]), np.vstack([high, first + length * (2 if kind == "windows" else 1)])
-    own_low = rng.integers(0, SPACE, numbers)
+    own_low = rng.integers(0, SPACE, queries)
     own = own_low, own_low + int(accepted * SPACE)
-    return range_groups(np.arange(numbers), low, high, [own]), own
+    return range_groups(np.arange(queries), low, high, [own]), own
 
 
 def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints], partners: int) -> dict[str, Measured]:
-    """By strategy, what an average tuple with so many partners takes."""
+    """The terms and the time of an average tuple with this number of partners, by strategy."""
     shape = Shape.of(groups)
     places, ts = np.sort(rng.integers(0, SPACE, partners)), rng.integers(0, SPACE, partners)
     columns = [ts, ts + SPACE, np.zeros(partners, np.int64), places]
@@ -154,36 +156,38 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
     placed = Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64))
     doubts = Doubts(nobody, nobody, np.zeros(0, np.int64))
-    attributes = rng.integers(0, SPACE, (REPEATS, TUPLES))  # other tuples each time: the caches know the last ones
+    attributes = rng.integers(
+        0, SPACE, (REPEATS, TUPLES)
+    )  # other tuples each time, because those of the last run are in the CPU caches
     arrivals = [Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])) for a in attributes]
     accepting = ((own[0][:, None] <= attributes.ravel()) & (attributes.ravel() <= own[1][:, None])).sum(axis=0)
     scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)
     average = np.array([float(accepting.mean())])
     expected = Expected(np.array([float(partners)]), average, average * scattered)
-    found = {}
+    measured = {}
     for code, strategy in enumerate(STRATEGIES):
         how = np.full(TUPLES, code, np.uint8)
         best = np.inf
-        for some in arrivals:  # the first compiles, or loads what was compiled, and makes what the strategy needs
+        for some in arrivals:  # the first run compiles or loads kernels and builds what the strategy needs
             begun = time.perf_counter_ns()
             affected(groups, placed, some, where, doubts, how, listing=False)
             best = min(best, time.perf_counter_ns() - begun)
-        found[strategy] = (terms(strategy, shape, expected), best / TUPLES)
-    return found
+        measured[strategy] = (terms(strategy, shape, expected), best / TUPLES)
+    return measured
 
 
 def weights(names: Sequence[str], measured: Sequence[Measured]) -> dict[str, float]:
-    """Of terms, by least squares of relative errors; 0 where a weight would be negative."""
+    """The weights of terms, by least squares of relative errors; 0 where a weight would be negative."""
     times = np.array([t for _, t in measured])
     counts = np.array([[float(np.mean(terms_of[n])) for n in names] for terms_of, _ in measured]) / times[:, None]
     kept = list(range(len(names)))
     while True:
-        found = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
-        if (found >= 0).all() or len(kept) == 1:
-            return dict.fromkeys(names, 0.0) | {names[k]: max(float(w), 0.0) for k, w in zip(kept, found, strict=True)}
-        kept.pop(int(found.argmin()))
+        fitted = np.linalg.lstsq(counts[:, kept], np.ones(len(times)), rcond=None)[0]
+        if (fitted >= 0).all() or len(kept) == 1:
+            return dict.fromkeys(names, 0.0) | {names[k]: max(float(w), 0.0) for k, w in zip(kept, fitted, strict=True)}
+        kept.pop(int(fitted.argmin()))
 
 
 if __name__ == "__main__":
-    os.nice(19)  # whoever waits for a result goes first
+    os.nice(19)  # work that somebody waits for has priority
     calibrate()

@@ -1,11 +1,12 @@
-"""The eddy (document 1, sections 2.1 and 4): in which order rows visit the operators that may reject them.
+"""The eddy: the order in which rows visit the operators that may reject them.
 
-An operator is given a ticket for every predicate it applies to a row, and gives one back for every predicate that the
-row satisfied: tickets measure how much it rejects, and favour operators that serve many queries. They are weighed
-against what the operator costs a row. A row visits operators by descending tickets.
+An operator gains a ticket for every predicate it applies to a row, and loses one for every predicate that the row
+satisfies. Tickets measure how much an operator rejects, and favour operators that serve many queries. They are divided
+by the operator's cost per row. A row visits operators by descending tickets.
 
-Tickets are told for samples of rows that need not have visited the operator, so no row is sent astray to explore; old
-tickets fade, so that the order follows the data: what was learnt a half-life ago (in rows) counts half.
+Tickets are learnt from samples of rows that need not have visited the operator, so no row is misrouted to explore.
+Old tickets decay, so that the order follows the data: what was learnt one half-life ago (in rows) counts half.
+(Document 1, sections 2.1 and 4.)
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ HALF_LIFE = 2048  # rows
 
 @dataclass
 class Account:
-    """What is known of one operator; all but the cost fades with the rows seen."""
+    """The statistics of one operator; all but the cost and `entered` decay."""
 
     rows: float = 0.0
     applied: float = 0.0  # predicates
     satisfied: float = 0.0
     cost: float = 1.0  # of a row, relative to others
-    entered: int = 0  # rows that visited it, ever
+    entered: int = 0  # rows that visited it so far
 
     @property
     def tickets(self) -> float:
-        """Predicates rejected per row and cost; at least a little, so that no operator is out of the game."""
+        """Predicates rejected per row, divided by the cost; always above zero, so that shares are defined."""
         return max((self.applied - self.satisfied) / self.rows / self.cost, 1e-9) if self.rows else 1e-9
 
     @property
@@ -48,17 +49,17 @@ class Eddy:
         return self.accounts[operator]
 
     def learn(
-        self, operator: Hashable, rows: int, applied: int, satisfied: int, standing_for: int | None = None
+        self, operator: Hashable, rows: int, applied: int, satisfied: int, represented: int | None = None
     ) -> None:
-        """Rows met `applied` predicates together and satisfied so many; they may stand for more rows than they are."""
+        """A sample of `rows` rows met `applied` predicates and satisfied some; it represents at least as many rows."""
         account = self.account(operator)
-        fading = 0.5 ** ((standing_for or rows) / self.half_life)
-        account.rows = account.rows * fading + rows
-        account.applied = account.applied * fading + applied
-        account.satisfied = account.satisfied * fading + satisfied
+        decay = 0.5 ** ((represented or rows) / self.half_life)
+        account.rows = account.rows * decay + rows
+        account.applied = account.applied * decay + applied
+        account.satisfied = account.satisfied * decay + satisfied
 
     def learn_cost(self, operator: Hashable, cost: float) -> None:
-        """What a row costs there, told once more: an average that follows."""
+        """Adds a measured cost per row to the moving average."""
         account, cost = self.account(operator), max(cost, 1e-9)
         account.cost = cost if account.cost == 1.0 else 0.8 * account.cost + 0.2 * cost
 
@@ -66,10 +67,10 @@ class Eddy:
         self.account(operator).entered += rows
 
     def order(self, operators: Sequence[Hashable]) -> list[int]:
-        """The places of some operators in the order in which rows are to visit them; equals stay as they are given."""
+        """The positions of these operators in the order in which rows visit them; equal ones keep their order."""
         return sorted(range(len(operators)), key=lambda i: -self.account(operators[i]).tickets)
 
     def shares(self, operators: Sequence[Hashable]) -> list[float]:
-        """The share of all tickets that each of some operators has."""
+        """The share of their tickets that each of these operators has."""
         tickets = [self.account(o).tickets for o in operators]
         return [x / sum(tickets) for x in tickets]

@@ -1,12 +1,12 @@
-"""What each strategy costs a tuple of a join over ranges, and which is the cheapest (document 4, section 4).
+"""Cost model of joins over ranges: the expected cost of each strategy per tuple, and the choice of the cheapest.
 
-The formulas have the document's shape: a strategy costs so much for every group, for every number that accepts the
-tuple, for every partner, for every number at all; searches among m partners take log m. Where the document searches
-trees of rectangles (the square root of a group), sets of bits are passed over here (its words). Where there are several
-axes, the bits of a group are passed over for every row that it reaches, about twice those that a range holds; where
-these are windows, only for skylines, about the logarithm. Other strategies compare numbers with such rows one by one.
-The weights of these terms are measured on this machine (`calibration.py`), for each of the three kinds, and twice:
-what few queries need stays in the caches, what many need does not.
+The cost of a strategy is a weighted sum of terms: the groups, the queries that accept the tuple, its partners, all
+queries; a search among m partners takes log m. The document searches trees of rectangles (the square root of a group);
+this implementation scans bitmaps (the words of a group). With several axes, the bitmap of a group is scanned once per
+row that the group reaches, about twice the rows in a range; with windows, once per row of a skyline, about the
+logarithm of those. The other strategies compare queries with these rows one by one.
+The weights are measured on this machine (`calibration.py`) for each of the three kinds, and for few and for many
+queries, because the data of few queries fits into the CPU caches. (Document 4, section 4.)
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Codes8 = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Shape:
-    """What the costs depend on, of the queries: their number, words of bits, groups, own attributes, which part of the
-    axis a range covers on average, and the kind: ranges along one axis, windows besides, or along several."""
+    """What the costs depend on, of the queries: their count, words of bitmaps, groups, own attributes, the share of the
+    axis that an average range covers, and the kind: ranges on one axis, on one axis with windows, or on several."""
 
-    numbers: int
+    queries: int
     words: int
     groups: int
     hot_groups: int
@@ -52,7 +52,7 @@ class Shape:
 
 
 def _covered(groups: RangeGroups) -> float:
-    """Which part of the axis, between the first and the last point of a group, a range covers on average."""
+    """The share of the axis, between the first and the last point of a group, that an average range covers."""
     low, high = groups.ends[groups.bits].T.astype(np.float64)
     first, last = float(groups.points.min(initial=0)), float(groups.points.max(initial=0))
     widths = np.clip(high, first, last) - np.clip(low, first, last)
@@ -61,7 +61,7 @@ def _covered(groups: RangeGroups) -> float:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the costs depend on, by tuple: its partners (m'), the numbers that accept it (n'), and those among them that
+    """What the costs depend on, per tuple: its partners (m'), the queries that accept it (n'), and those of them that
     are in no hotspot (n'')."""
 
     partners: Doubles
@@ -70,19 +70,19 @@ class Expected:
 
 
 def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles | float]:
-    """How often each term counts for a tuple."""
+    """The multiplicity of each term for each tuple."""
     search = np.log2(expected.partners + 2.0)
-    held = expected.partners * shape.covered  # rows, by a range
+    held = expected.partners * shape.covered  # rows in an average range
     passes = float(shape.words * (1 + 2 * shape.attributes))
-    found: dict[str, Doubles | float] = {"tuple": 1.0, "pass": passes}
+    counts: dict[str, Doubles | float] = {"tuple": 1.0, "pass": passes}
     if strategy in ("ssi", "hotspot"):
         all_of_them = shape.groups, shape.words
         groups, words = all_of_them if strategy == "ssi" else (shape.hot_groups, shape.hot_words)
-        found |= {"group": float(groups), "group search": groups * search}
+        counts |= {"group": float(groups), "group search": groups * search}
         if shape.kind != "ranges":
             rows = np.log2(held + 2.0) if shape.kind == "windows" else 2.0 * held + 1.0
-            found |= {"row": groups * rows, "row pass": words * rows}
-    checks: Doubles | None = None  # numbers that are compared with rows one by one
+            counts |= {"row": groups * rows, "row pass": words * rows}
+    checks: Doubles | None = None  # queries that are compared with rows one by one
     if strategy == "hotspot":
         checks = expected.scattered
     elif strategy in ("select_first", "vanilla"):
@@ -90,45 +90,45 @@ def terms(strategy: str, shape: Shape, expected: Expected) -> dict[str, Doubles 
     elif strategy != "ssi" and shape.kind != "ranges":
         checks = expected.accepting * (1.0 - np.exp(-held))
     if checks is not None:
-        found |= {"check": checks, "check search": checks * search}
+        counts |= {"check": checks, "check search": checks * search}
         if shape.kind == "boxes":
-            found["check row"] = checks * held
+            counts["check row"] = checks * held
     if strategy in ("join_first", "merge"):
-        found["partner"] = expected.partners
+        counts["partner"] = expected.partners
     if strategy == "join_first":
-        found["partner pass"] = expected.partners * shape.words
+        counts["partner pass"] = expected.partners * shape.words
     if strategy in ("merge", "vanilla"):
-        found["number"] = float(shape.numbers)
-    return found
+        counts["number"] = float(shape.queries)
+    return counts
 
 
 FEW, MANY = 20_000, 300_000  # queries
-COLD = 1_000.0  # nanoseconds, for each group that has not been looked at for long: it lies in several places
+COLD = 1_000.0  # nanoseconds per group that is not in the CPU caches: its data lies in several places
 
 Weights = dict[str, dict[str, float]]  # nanoseconds for each term of each strategy
 
 
 @dataclass(frozen=True)
 class JoinCosts:
-    """Weights with few queries, and with many; between them they change with the logarithm."""
+    """Weights for few and for many queries; interpolated between them by the logarithm of their number."""
 
     few: Weights
     many: Weights
 
     def of(self, strategy: str, shape: Shape, expected: Expected) -> Doubles:
-        """Expected nanoseconds, by tuple."""
+        """Expected nanoseconds per tuple."""
         few, many = self.few[strategy], self.many[strategy]
-        share = float(np.clip(np.log(max(shape.numbers, 1) / FEW) / np.log(MANY / FEW), 0.0, 1.0))
+        share = float(np.clip(np.log(max(shape.queries, 1) / FEW) / np.log(MANY / FEW), 0.0, 1.0))
         total: Any = np.zeros(len(expected.partners))
         for term, times in terms(strategy, shape, expected).items():
             total = total + ((1.0 - share) * few[term] + share * many[term]) * times
         return np.asarray(total, np.float64)
 
     def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
-        """The strategy of each tuple, and what it is expected to cost.
+        """The strategy of each tuple, and its expected cost.
 
-        The one that is cheapest for all together, and beside it those that save more than it costs to begin with them:
-        a few tuples would find nothing of what they need in the caches."""
+        It is the strategy that is cheapest for all tuples together, or another one where that saves more than loading
+        its data into the CPU caches costs."""
         costs = np.stack([self.of(s, shape, expected) for s in STRATEGIES])
         cold = np.array([COLD * {"ssi": shape.groups, "hotspot": shape.hot_groups}.get(s, 0) for s in STRATEGIES])
         best = np.full(costs.shape[1], costs.sum(axis=1).argmin())
@@ -143,12 +143,12 @@ class JoinCosts:
 
 @cache
 def default_costs() -> dict[Kind, JoinCosts]:
-    """Those of some machine (two cores, x86-64), in a file as `calibration.py` writes it."""
+    """The costs of a machine with two cores (x86-64), in a file as `calibration.py` writes it."""
     return read_costs(Path(__file__).with_name("default_costs.json").read_text())
 
 
 def read_costs(text: str) -> dict[Kind, JoinCosts]:
-    """Raises if a weight is missing: every term of `terms` has one."""
+    """Parses costs; raises if a term of `terms` has no weight."""
     sizes, costs = json.loads(text), dict[Kind, JoinCosts]()
     for kind in get_args(Kind):
         costs[kind] = JoinCosts(sizes[kind]["few"], sizes[kind]["many"])

@@ -1,6 +1,6 @@
-"""The names of all standing queries: which family a name belongs to, and which of its queries it is.
+"""The names of all registered queries, each with its family and its query id.
 
-A name costs its bytes and about 40 more; names that were given up are dropped when they outnumber those in use.
+A name costs its bytes and about 40 more. Released names are removed once they outnumber those in use.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from eddyline.index.strings import StringTable
 from eddyline.index.upkeep import worth_clearing
 
 Ints = npt.NDArray[np.int64]
-FREE = -1
-RECENT = 4096
+FREE = -1  # the family of a released name
+RECENT = 4096  # names
 
 
 class QueryNames:
-    """Names taken one at a time wait in a dict and join the table together."""
+    """Names that are taken one at a time are staged in a dict and flushed into the table together."""
 
     def __init__(self) -> None:
         self._strings = StringTable()
         self._family = np.empty(0, np.int32)
         self._query = np.empty(0, np.int64)
         self._recent: dict[str, tuple[int, int]] = {}
-        self._asked = "", FREE  # the name whose owner was asked for last, and its number
+        self._last = "", FREE  # the last name that `owner` looked up, and its position
         self._used = 0
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class QueryNames:
 
     @property
     def nbytes(self) -> int:
-        self._settle()
+        self._flush()
         return int(self._strings.nbytes + self._family.nbytes + self._query.nbytes)
 
     def owner(self, name: str) -> tuple[int, int] | None:
@@ -46,12 +46,12 @@ class QueryNames:
         i = self._strings.find_one(name)
         if i < 0 or self._family[i] == FREE:
             return None
-        self._asked = name, i
+        self._last = name, i
         return int(self._family[i]), int(self._query[i])
 
     def owners(self, names: pa.Array) -> tuple[Ints, Ints]:
         """The family numbers (FREE if the name is not in use) and query ids of many names."""
-        self._settle()
+        self._flush()
         ids = self._strings.find(names)
         known = ids >= 0
         family = np.full(len(ids), FREE, np.int64)
@@ -63,29 +63,29 @@ class QueryNames:
     def take_one(self, name: str, family: int, query: int) -> None:
         """Takes a name that is free."""
         if len(self._recent) >= RECENT:
-            self._settle()
+            self._flush()
         self._recent[name] = family, query
 
     def take(self, names: pa.Array, families: int | Ints, queries: Ints) -> None:
         """Takes names that are free and distinct."""
-        self._settle()
+        self._flush()
         self._take(names, families, queries)
 
     def release_one(self, name: str) -> None:
         if self._recent.pop(name, None) is None:
-            asked, i = self._asked  # whoever gives up a name has just asked for its owner
-            self._family[i if asked == name else self._strings.find_one(name)] = FREE
+            last, i = self._last  # callers look up the owner before they release a name
+            self._family[i if last == name else self._strings.find_one(name)] = FREE
             self._used -= 1
-            self._clear_away()
+            self._compact()
 
     def release(self, names: pa.Array) -> None:
-        """Gives up names that are in use and distinct."""
-        self._settle()
+        """Releases names that are in use and distinct."""
+        self._flush()
         self._family[self._strings.find(names)] = FREE
         self._used -= len(names)
-        self._clear_away()
+        self._compact()
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         if self._recent:
             owners = np.array(list(self._recent.values()), np.int64)
             self._take(pa.array(list(self._recent), pa.string()), owners[:, 0], owners[:, 1])
@@ -100,14 +100,14 @@ class QueryNames:
         self._family[ids], self._query[ids] = families, queries
         self._used += len(ids)
 
-    def _clear_away(self) -> None:
+    def _compact(self) -> None:
         if not worth_clearing(len(self._strings), self._used):
             return
         kept = np.nonzero(self._family[: len(self._strings)] != FREE)[0]
         names, self._family, self._query = self._strings.take(kept), self._family[kept], self._query[kept]
         self._strings = StringTable()
         self._strings.intern(names)
-        self._asked = "", FREE
+        self._last = "", FREE
 
 
 def _grown(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:

@@ -1,1 +1,1 @@
-"""What operators remember: changes on edges, runs of rows by key, timelines of coming events. No host in sight."""
+"""State: deltas (batches of changes), SteMs, timelines of future events, query tables. It depends on no host."""

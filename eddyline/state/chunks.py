@@ -1,8 +1,8 @@
-"""Columns in chunks, and compact chunks: a value that most rows share is kept once.
+"""Columns of immutable chunks. A compact chunk stores the value that many of its rows share only once.
 
-Parameters that a query leaves open (NULL, or an infinite end) are alike for most queries of a large family. A compact
-chunk has a bit per row, which says whether the row has a value of its own, the values of those rows, and how many come
-before every word of bits, so that the value of any row is found by counting bits.
+Most queries of a large family leave the same parameters open (NULL, or an infinite end). A compact chunk has one bit
+per row, set if the row has a value of its own, these values, and their number before each word of bits. Reading the
+value of one row costs one bit count.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from eddyline.state.list_rows import ListChunk, ListPart, ListRows
 
 Ints = npt.NDArray[np.int64]
-WORTH_IT = 1 << 15  # rows
-SHARED = 1 / 3  # of the rows have the common value, at least
-SAMPLE = 1024
+WORTH_IT = 1 << 15  # rows; a shorter chunk is not compacted
+SHARED = 1 / 3  # the least share of rows that must have the common value
+SAMPLE = 1024  # rows, to guess the common value
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Compact:
         bits = self.bits[word]
         has = (bits >> bit) & np.uint64(1) == 1
         rank = self.before[word] + np.bitwise_count(bits & ((np.uint64(1) << bit) - np.uint64(1)))
-        found = self.own.take(pa.array(rank.astype(np.int64), mask=~has))
-        return pc.if_else(pa.array(has), found, self.common) if self.common.is_valid else found
+        own = self.own.take(pa.array(rank.astype(np.int64), mask=~has))
+        return pc.if_else(pa.array(has), own, self.common) if self.common.is_valid else own
 
     def whole(self) -> pa.Array:
         return self.take(pa.array(np.arange(self.length)))
@@ -61,7 +61,7 @@ Chunks: TypeAlias = tuple[Chunk, ...]
 
 
 def compacted(values: pa.Array) -> Chunk:
-    """The same values in less room, if many rows share one."""
+    """The same values, as a compact chunk if many rows share one of them."""
     if pa.types.is_list(values.type):
         return ListChunk(values)
     if len(values) < WORTH_IT:
@@ -86,7 +86,8 @@ def compacted(values: pa.Array) -> Chunk:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Floats by their bits, so that -0.0 is not 0.0 and NaN is NaN; intervals, which have few kernels, as integers."""
+    """Floats as their bits, so that -0.0 differs from 0.0 and NaN equals NaN. Intervals, which few kernels accept, as
+    integers."""
     if pa.types.is_duration(values.type):
         return values.view(pa.int64())
     if not pa.types.is_floating(values.type):
@@ -99,7 +100,7 @@ def _same(values: pa.Array, common: pa.Scalar) -> pa.Array:
 
 
 def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
-    """The values at some positions of a column in chunks."""
+    """The values at these positions of a column."""
     if len(chunks) == 1:
         return chunks[0].take(pa.array(positions))
     ends = np.cumsum([len(c) for c in chunks])
@@ -119,12 +120,12 @@ def gathered(chunks: Chunks, positions: Ints) -> pa.Array:
 
 
 def lists_at(chunks: Chunks, positions: Ints) -> ListRows:
-    """The lists at some positions of a column of lists, by reference."""
+    """The lists at these positions of a column of lists, by reference."""
     ends = np.cumsum([len(c) for c in chunks])
-    number = np.searchsorted(ends, positions, side="right")
+    chunk_of = np.searchsorted(ends, positions, side="right")
     parts = []
     for i, c in enumerate(chunks):
-        rows = np.nonzero(number == i)[0]
+        rows = np.nonzero(chunk_of == i)[0]
         if len(rows):
             chunk = c if isinstance(c, ListChunk) else ListChunk(c)
             parts.append(ListPart(rows, chunk, positions[rows] - (ends[i] - len(c))))
@@ -144,7 +145,7 @@ def _whole(chunk: ListChunk | Compact) -> pa.Array:
 
 
 def with_chunk(chunks: Chunks, new: pa.Array, growth: int) -> Chunks:
-    """One chunk more, joined with those before it that are not `growth` times as long."""
+    """The chunks with a new one, merged with the preceding chunks that are less than `growth` times as long."""
     kept, size = list(chunks), len(new)
     together: list[Chunk] = [new]
     while kept and len(kept[-1]) < growth * size:

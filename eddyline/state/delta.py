@@ -1,15 +1,15 @@
 """A delta: a batch of changes on an edge of a plan, as columns.
 
 Each change is a row with a sign and the interval of event time in which it counts: `+1` over [ts, exp] puts the row
-into the answer for those instants, `-1` over [ts, exp] takes an earlier one back from `ts` on. The answer at t is the
-sum over all changes whose interval holds t. Joins multiply signs and intersect intervals; what a delta means does not
-depend on the order or the batch in which its changes come.
+into the answer for those instants, `-1` over [ts, exp] retracts an earlier row from `ts` on. The answer at t is the
+sum over all changes whose interval holds t. Joins multiply signs and intersect intervals. The meaning of a delta does
+not depend on the order of its changes, nor on how they are divided into batches.
 
-Changes refer to rows by position, so that one row that matches many queries is held once.
+Changes refer to rows by position, so that a row that matches many queries is stored once.
 
-`first` and `last` are the smallest and largest arrival number among the stream tuples a change was made from: a query
-sees a row only if `first` is not before its registration. `query` is the slot of the query, or None while the
-changes are still common to all queries of the family.
+`first` and `last` are the smallest and largest arrival number among the stream tuples a change was made from: a row is
+visible to a query only if `first` is not before its registration. `query` is the query id of each change, or None
+while the changes are shared by all queries of the family.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 
-MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; one instant before it can be named
+MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; MIN - 1 does not overflow
 MAX = int(np.iinfo(np.int64).max)  # no end
-YEAR_1, YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # what calendars can tell lies between
+YEAR_1, YEAR_10000 = (
+    -62_135_596_800_000_000,
+    253_402_300_800_000_000,
+)  # timestamps outside this range have no calendar date
 NO_ARRIVAL = -1  # `last` of a change that no stream tuple of this push made
 
 
@@ -46,7 +49,7 @@ class Delta:
         return len(self.ts)
 
     def take(self, which: npt.NDArray[Any]) -> Delta:
-        """Some of the changes (by mask or position); the rows stay where they are."""
+        """Some of the changes (by mask or position); the columns are not copied."""
         if which.dtype == np.bool_ and which.all() and len(which) == len(self):
             return self
         where = np.nonzero(which)[0] if which.dtype == np.bool_ else which
@@ -121,11 +124,11 @@ def query_of(delta: Delta) -> Ints:
 
 
 def times(micros: Ints) -> pa.Array:
-    """Event times; no beginning and no end are NULL, and so is what no calendar can tell."""
+    """Event times as timestamps; NULL for no beginning, no end, and what has no calendar date."""
     return pa.array(micros, mask=(micros < YEAR_1) | (micros >= YEAR_10000)).cast(pa.timestamp("us"))
 
 
 def event_time(micros: int) -> datetime | None:
-    """One event time, as `times`."""
-    found: datetime | None = times(np.array([micros], np.int64))[0].as_py()
-    return found
+    """One event time; None as in `times`."""
+    moment: datetime | None = times(np.array([micros], np.int64))[0].as_py()
+    return moment

@@ -1,7 +1,7 @@
-"""Lists of constants as a parameter of queries (`sql/constant_lists.py`): kept in chunks, given out by reference.
+"""Parameters that are lists of constants (`sql/constant_lists.py`): stored in chunks, passed by reference.
 
-A list may have a hundred thousand values and be wanted for a thousand rows: `ListRows` says for each row where its list
-lies, and copies none.
+A list may have a hundred thousand values and be needed for a thousand rows. `ListRows` has the position of each row's
+list in a chunk; no list is copied.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ListChunk:
 
 @dataclass(frozen=True)
 class ListPart:
-    """Some rows, and the places of their lists in a chunk."""
+    """Some rows, and the positions of their lists in a chunk."""
 
     rows: Ints
     chunk: ListChunk
@@ -104,24 +104,24 @@ class ListRows:
         return self.length
 
     def holding(self, values: pa.Array) -> pa.Array:
-        """`values IN list`, row by row: true if it is there, else NULL if the value or one of the list is NULL."""
-        found = np.zeros(self.length, np.bool_)
+        """`values IN list`, per row: true if the list has the value, else NULL if the value or an item is NULL."""
+        contained = np.zeros(self.length, np.bool_)
         unknown = np.array(values.is_null().to_numpy(zero_copy_only=False))
         for part in self.parts:
             mine = values if len(self.parts) == 1 else values.take(pa.array(part.rows))
             held = _holding(part, mine)
-            found[part.rows] = held
+            contained[part.rows] = held
             unknown[part.rows] |= part.has_null & ~held
-        return pa.array(found, mask=unknown)
+        return pa.array(contained, mask=unknown)
 
     def digests(self) -> pa.Array:
-        """A text for each row, the same for equal lists alone."""
-        found = np.empty(self.length, object)
+        """A text for each row; two rows have the same text only if their lists are equal."""
+        digests = np.empty(self.length, object)
         for part in self.parts:
             distinct, which = np.unique(part.places, return_inverse=True)
             each = np.array([part.chunk.digest(p) for p in distinct.tolist()], object)
-            found[part.rows] = each[which]
-        return pa.array(found, pa.string())
+            digests[part.rows] = each[which]
+        return pa.array(digests, pa.string())
 
 
 def _holding(part: ListPart, values: pa.Array) -> Mask:
@@ -133,7 +133,7 @@ def _holding(part: ListPart, values: pa.Array) -> Mask:
 
 
 def list_array(lists: Sequence[ConstantList], type_: pa.DataType) -> pa.Array:
-    """Lists as a column."""
+    """A column of these lists."""
     ends = np.append(0, np.cumsum([len(x) for x in lists])).astype(np.int32)
     flat = pa.concat_arrays([pa.array([], type_.value_type), *(x.values for x in lists)])
     return pa.ListArray.from_arrays(pa.array(ends), flat, type=type_)

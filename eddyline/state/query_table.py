@@ -1,11 +1,11 @@
 """The table of a family's queries: one column per parameter, one row per query.
 
-A query has an id that is never used again, and a position that may move when dropped rows are cleared away; ids ascend
-with positions. `since` is the arrival number from which the query sees stream tuples.
+A query has an id that is never reused, and a position that may change when the table is compacted; ids ascend with
+positions. `since` is the arrival number from which stream tuples are visible to the query.
 
-Columns are chunks, each at least four times as long as the next, so that a query which comes copies few others; ids and
-`since` are kept as runs, for queries mostly come together. A view of the table (`QueryRows`) never changes: chunks are
-immutable, and the flags of who is alive are copied before a drop if somebody has seen them.
+Columns are chunks, each at least four times as long as the next, so that adding a query copies few others. Ids and
+`since` are stored as runs, because most queries are registered in batches. A view of the table (`QueryRows`) never
+changes: chunks are immutable, and a drop copies the `alive` flags if a view shares them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Numbers by position, in runs: at position p of run i stands first[i] + slope * (p - start[i])."""
+    """Integers by position, in runs: position p of run i has the value first[i] + slope * (p - start[i])."""
 
     start: Ints
     first: Ints
@@ -37,16 +37,16 @@ class Steps:
 
     def at(self, positions: Ints) -> Ints:
         run = 0 if len(self.start) == 1 else np.searchsorted(self.start, positions, side="right") - 1
-        found: Ints = self.first[run] + self.slope * (positions - self.start[run])
-        return found
+        values: Ints = self.first[run] + self.slope * (positions - self.start[run])
+        return values
 
-    def place_of(self, number: int) -> int:
-        """The position of a number that is there, where numbers ascend."""
-        run = int(self.first.searchsorted(number, side="right")) - 1 if len(self.first) > 1 else 0
-        return int(self.start[run]) + number - int(self.first[run])
+    def position_of(self, value: int) -> int:
+        """The position of a value that exists, if values ascend."""
+        run = int(self.first.searchsorted(value, side="right")) - 1 if len(self.first) > 1 else 0
+        return int(self.start[run]) + value - int(self.first[run])
 
     def extended(self, size: int, values: Ints) -> Steps:
-        """With the numbers that follow position `size`."""
+        """These runs with the values of the positions from `size` on."""
         if not len(values):
             return self
         new = np.append(True, np.diff(values) != self.slope)
@@ -61,64 +61,64 @@ _NOTHING = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """An immutable view of the table: what operators and results hold on to."""
+    """An immutable view of the table, which operators and results may keep."""
 
     columns: tuple[Chunks, ...]
     name_chunks: Chunks
     id_steps: Steps
     since_steps: Steps
     alive: npt.NDArray[np.bool_]
-    version: int  # moves with every change but drops; below 0 for a choice of the queries
-    cleared: int  # rows that once were and are no more: while it stays, so does every position
+    version: int  # grows with every change but drops; below 0 for a view of some queries (`only`)
+    removed: int  # rows that compaction has removed so far: while it is the same, so is every position
 
     def __len__(self) -> int:
         return len(self.alive)
 
     def positions(self, ids: Ints) -> Ints:
-        """Where queries stand; for an id that is not there, where it would."""
+        """The positions of queries; for an id without a row, the position it would have."""
         start, first = self.id_steps.start, self.id_steps.first
         if not len(start):
             return np.zeros(len(ids), np.int64)
         run = np.maximum(np.searchsorted(first, ids, side="right") - 1, 0)
         end = np.append(start[1:], len(self.alive))
-        found: Ints = np.clip(start[run] + ids - first[run], start[run], end[run])
-        return found
+        positions: Ints = np.clip(start[run] + ids - first[run], start[run], end[run])
+        return positions
 
     def ids_at(self, positions: Ints) -> Ints:
         return self.id_steps.at(positions)
 
     def ids_from(self, first: int) -> Ints:
-        """Those that are not below some id."""
+        """The ids that are at least `first`."""
         return self.ids_at(np.arange(int(self.positions(np.array([first]))[0]), len(self)))
 
     def here(self, ids: Ints) -> Ints:
         """Those of these queries that have a row here, alive or not."""
         if not len(self):
             return ids[:0]
-        found: Ints = ids[self.ids_at(np.minimum(self.positions(ids), len(self) - 1)) == ids]
-        return found
+        here: Ints = ids[self.ids_at(np.minimum(self.positions(ids), len(self) - 1)) == ids]
+        return here
 
     def since_at(self, positions: Ints) -> Ints:
         return self.since_steps.at(positions)
 
     @property
     def latest(self) -> int:
-        """The arrival number from which all its queries see tuples."""
+        """The arrival number from which tuples are visible to all queries."""
         return int(self.since_steps.first.max(initial=0))
 
     @property
     def ids(self) -> Ints:
-        """Of all rows; made anew each time."""
+        """The ids of all rows; computed at each call."""
         return self.id_steps.at(np.arange(len(self.alive))) if len(self.alive) else _NOTHING
 
     @property
     def names(self) -> pa.Array:
-        """Of all rows; in one piece, which may mean a copy."""
+        """The names of all rows as one array, which may be a copy."""
         return joined(self.name_chunks, pa.string())
 
     @property
     def params(self) -> list[pa.Array]:
-        """All parameters of all rows, as `names`."""
+        """All parameters of all rows, each as one array, which may be a copy."""
         return [joined(c, c[0].type) for c in self.columns]
 
     def params_at(self, used: set[int], positions: Ints) -> list[pa.Array | ListRows | None]:
@@ -126,7 +126,7 @@ class QueryRows:
         return [_chosen(c, positions) if i in used else None for i, c in enumerate(self.columns)]
 
     def all_params_at(self, positions: Ints) -> list[pa.Array]:
-        """All parameters of some queries, to be kept: lists are copied."""
+        """All parameters of the queries at these positions; lists are copied."""
         return [gathered(c, positions) for c in self.columns]
 
     def live(self) -> Ints:
@@ -143,18 +143,18 @@ class QueryRows:
         alive = np.zeros(len(self.alive), np.bool_)
         alive[self.positions(ids)] = True
         alive &= self.alive
-        return QueryRows(self.columns, self.name_chunks, self.id_steps, self.since_steps, alive, -1, self.cleared)
+        return QueryRows(self.columns, self.name_chunks, self.id_steps, self.since_steps, alive, -1, self.removed)
 
 
 class QueryTable:
     def __init__(self, params: Sequence[Field]) -> None:
         self.params = tuple(params)
         self._clear()
-        self._waiting: list[tuple[str, Sequence[Any], int]] = []
+        self._staged: list[tuple[str, Sequence[Any], int]] = []
         self._version = 0
         self.next_id = 0
         self.live = 0
-        self._cleared = 0  # rows that once were and are no more
+        self._removed = 0  # rows that compaction has removed
 
     def _clear(self) -> None:
         self._size = 0
@@ -162,23 +162,23 @@ class QueryTable:
         self._names: Chunks = (pa.array([], pa.string()),)
         self._ids = Steps(_NOTHING, _NOTHING, 1)
         self._since = Steps(_NOTHING, _NOTHING, 0)
-        self._alive = np.empty(0, np.bool_)  # with room for more
-        self._seen = False  # whether a view of these flags was given out
+        self._alive = np.empty(0, np.bool_)  # longer than `_size`: spare capacity
+        self._shared = False  # whether a view shares these flags
         self._rows: QueryRows | None = None
 
     def __len__(self) -> int:
         return self.live
 
     def add_one(self, name: str, values: Sequence[Any], since: int) -> int:
-        """Adds a query whose values already have the parameters' types; they become columns when next looked at."""
-        self._waiting.append((name, values, since))
+        """Adds a query whose values already have the parameters' types; `_flush` turns them into columns."""
+        self._staged.append((name, values, since))
         self.next_id += 1
         self.live += 1
         return self.next_id - 1
 
     def add(self, names: pa.Array, params: Sequence[pa.Array], since: int | Ints) -> Ints:
-        """Adds queries; `since` is one for all, or each one's own."""
-        self._settle()
+        """Adds queries; `since` is one value for all, or one per query."""
+        self._flush()
         n = len(names)
         ids = np.arange(self.next_id, self.next_id + n)
         self._append(names, params, ids, np.broadcast_to(np.asarray(since, np.int64), n))
@@ -187,66 +187,66 @@ class QueryTable:
         return ids
 
     def add_some(self, names: pa.Array, params: Sequence[pa.Array], ids: Ints, since: Ints, next_id: int) -> None:
-        """Adds queries that have their ids from elsewhere; of the ids below `next_id` no others will come."""
-        self._settle()
+        """Adds queries whose ids were assigned elsewhere; no other id below `next_id` will be added."""
+        self._flush()
         self._append(names, params, ids, since)
         self.next_id = next_id
         self.live += len(ids)
 
     def drop(self, ids: Ints) -> None:
-        """Marks queries as gone. Rows stay where they are, so views and indexes made of the table stay right."""
-        self._settle()
-        self._mark_gone(self._view().positions(ids), len(ids))
+        """Marks queries as dropped. Their rows keep their positions, so views and indexes stay valid."""
+        self._flush()
+        self._mark_dropped(self._view().positions(ids), len(ids))
 
     def drop_one(self, query: int) -> None:
-        if self._waiting:
-            self._settle()
-        self._mark_gone(self._ids.place_of(query), 1)
+        if self._staged:
+            self._flush()
+        self._mark_dropped(self._ids.position_of(query), 1)
 
-    def _mark_gone(self, places: Ints | int, n: int) -> None:
-        if self._seen:  # who looked at them keeps them as they are
-            self._alive, self._rows, self._seen = self._alive.copy(), None, False
-        self._alive[places] = False
+    def _mark_dropped(self, positions: Ints | int, n: int) -> None:
+        if self._shared:
+            self._alive, self._rows, self._shared = self._alive.copy(), None, False
+        self._alive[positions] = False
         self.live -= n
 
     @property
     def crowded(self) -> bool:
-        """Whether most rows are of dropped queries, and the table worth compacting."""
-        return self._size + len(self._waiting) > 2 * self.live + upkeep.SPARE
+        """Whether most rows belong to dropped queries, so that compaction is worth its cost."""
+        return self._size + len(self._staged) > 2 * self.live + upkeep.SPARE
 
     def compact(self) -> None:
-        """Removes the rows of dropped queries; nobody may refer to them any more."""
+        """Removes the rows of dropped queries; no operator may refer to them any more."""
         rows = self.rows()
         kept = rows.live()
         ids, since = rows.ids_at(kept), rows.since_at(kept)
         names, params = rows.names_at(kept), rows.all_params_at(kept)
-        self._cleared += len(rows) - len(kept)
+        self._removed += len(rows) - len(kept)
         self._clear()
         self._append(names, params, ids, since)
         self._version += 1
 
     def rows(self) -> QueryRows:
-        """The table as it is now; what happens later does not show in it."""
-        self._settle()
-        self._seen = True
+        """The table as it is now; later changes are not visible in it."""
+        self._flush()
+        self._shared = True
         return self._view()
 
     def _view(self) -> QueryRows:
         if self._rows is None:
             alive = self._alive[: self._size]
             columns = tuple(self._columns)
-            self._rows = QueryRows(columns, self._names, self._ids, self._since, alive, self._version, self._cleared)
+            self._rows = QueryRows(columns, self._names, self._ids, self._since, alive, self._version, self._removed)
         return self._rows
 
     def some_names(self, most: int) -> list[str]:
-        """Of queries that stand."""
+        """The names of up to `most` registered queries."""
         rows = self.rows()
-        found: list[str] = rows.names_at(rows.live()[:most]).to_pylist()
-        return found
+        names: list[str] = rows.names_at(rows.live()[:most]).to_pylist()
+        return names
 
     @property
     def nbytes(self) -> int:
-        self._settle()
+        self._flush()
         columns = sum(c.nbytes for chunks in (*self._columns, self._names) for c in chunks)
         steps = sum(x.nbytes for s in (self._ids, self._since) for x in (s.start, s.first))
         return int(columns + steps + self._alive.nbytes)
@@ -263,22 +263,22 @@ class QueryTable:
             bigger[: self._size] = self._alive[: self._size]
             self._alive = bigger
         self._columns, self._names, self._ids, self._since = columns, all_names, all_ids, all_since
-        self._alive[self._size : self._size + n] = True  # beyond what any view shows
+        self._alive[self._size : self._size + n] = True  # no view shows these flags yet
         self._size += n
         self._rows = None
         self._version += 1
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Turns queries added one by one into columns."""
-        if not self._waiting:
+        if not self._staged:
             return
-        waiting = self._waiting
-        n = len(waiting)
+        staged = self._staged
+        n = len(staged)
         ids = np.arange(self.next_id - n, self.next_id)
-        columns = as_columns([w[1] for w in waiting], self.params)
-        names = pa.array([w[0] for w in waiting], pa.string())
-        self._append(names, columns, ids, np.array([w[2] for w in waiting], np.int64))
-        self._waiting = []
+        columns = as_columns([s[1] for s in staged], self.params)
+        names = pa.array([s[0] for s in staged], pa.string())
+        self._append(names, columns, ids, np.array([s[2] for s in staged], np.int64))
+        self._staged = []
 
     # saving
 
@@ -293,7 +293,7 @@ class QueryTable:
         params = [_whole(saved.column(f"p{i}")) for i in range(len(self.params))]
         ids, since = (np.array(saved.column(n).to_numpy(), np.int64) for n in ("id", "since"))
         self.add_some(_whole(saved.column("query")), params, ids, since, next_id)
-        self._cleared = next_id - len(ids)
+        self._removed = next_id - len(ids)
 
 
 def _chosen(chunks: Chunks, positions: Ints) -> pa.Array | ListRows:
@@ -301,7 +301,7 @@ def _chosen(chunks: Chunks, positions: Ints) -> pa.Array | ListRows:
 
 
 def as_columns(rows: Sequence[Sequence[Any]], params: Sequence[Field]) -> list[pa.Array]:
-    """The constants of some queries, by parameter; each value has its parameter's type."""
+    """The constants of queries as one column per parameter; each value has its parameter's type."""
     return [_column([row[i] for row in rows], p.type) for i, p in enumerate(params)]
 
 

@@ -1,10 +1,10 @@
-"""A state module (SteM, document 1, section 3.3): the rows of one input of a join, found by key.
+"""A state module (SteM): the rows of one input of a join, indexed by key.
 
-Rows live in segments of geometrically growing size; a segment never changes except that a retraction shortens the
-interval of the row it takes back. Each segment has one sorted index per key the join probes by. Invariant: every row
-is in exactly one segment, and a row whose interval ended before the clock is gone after the next merge.
+Rows are stored in segments of geometrically growing size. A segment never changes, except that a retraction shortens
+the interval of the row it retracts. Each segment has one sorted index per key the join probes by. Invariant: every row
+is in exactly one segment, and the next merge drops a row whose interval ended before the clock.
 
-Cost: a probe searches O(log n) segments; an insert is merged O(log n) times.
+Cost: a probe searches O(log n) segments; an inserted row is merged O(log n) times. (Document 1, section 3.3.)
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from eddyline.index.upkeep import worth_clearing
 from eddyline.state.delta import Delta, Ints, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
-NO_KEY = -1  # a row with a NULL in its key: kept, never found by that key
+NO_KEY = -1  # the slot of a row with a NULL in its key: no probe by that key matches it
 
 
 @dataclass(slots=True)
 class Segment:
-    """Rows with their slots under each key, and per key the order that sorts them; `born`: their first ends.
+    """Rows with their slots under each key, and per key the order that sorts them; `born`: their ends when inserted.
 
-    `derived` has what its users make of it, until a row is retracted. `leaving` has the positions of the rows that
-    `Stem.retract` shortened, until `Stem.forget_leaving`."""
+    `derived` caches what callers compute from the segment, until a row is retracted. `leaving` has the positions of the
+    rows that `Stem.retract` shortened, until `Stem.forget_leaving`."""
 
     rows: Delta
     born: Ints
@@ -51,7 +51,7 @@ def _segment(rows: Delta, born: Ints, slots: list[Ints]) -> Segment:
 
 
 class Identity:
-    """Recognises a row again by all its columns, its query, its first arrival and its end, to take it back."""
+    """Identifies the row that a retraction names: by all its columns, its query, its first arrival and its end."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.coder = ColumnCoder(types)
@@ -64,21 +64,21 @@ class Identity:
 
 
 class Stem:
-    """`keys` is how many keys the caller probes by; slots come from the caller with every insert."""
+    """`keys` is the number of keys the caller probes by; the caller passes the slots with every insert."""
 
-    def __init__(self, types: Sequence[pa.DataType], keys: int, *, attached: bool, takes_back: bool) -> None:
+    def __init__(self, types: Sequence[pa.DataType], keys: int, *, attached: bool, retracts: bool) -> None:
         self.types = tuple(types)
         self.keys = keys
         self.attached = attached
-        self.identity = Identity(types) if takes_back else None
+        self.identity = Identity(types) if retracts else None
         self.segments: list[Segment] = []
-        self._unswept = 0  # rows that came since the last sweep
+        self._unswept = 0  # rows inserted since the last sweep
 
     def __len__(self) -> int:
         return sum(len(s) for s in self.segments)
 
     def insert(self, rows: Delta, slots: Sequence[Ints], clock: int) -> None:
-        """Adds the `+` rows, then takes back what the `-` rows name. Rows must be spread."""
+        """Adds the `+` rows, then retracts the rows that the `-` rows name. Rows must be spread."""
         all_slots = list(slots)
         if self.identity is not None:
             all_slots.append(self.identity.slots(rows))
@@ -87,7 +87,7 @@ class Stem:
         if plus.any():
             added = rows.take(plus).spread()
             born = added.exp
-            if self.identity is not None:  # its ends may be shortened, and others hold the same arrays
+            if self.identity is not None:  # retractions shorten these ends in place, and others share the array
                 added = replace(added, exp=born.copy())
             self.segments.append(_segment(added, born, [s[plus] for s in all_slots]))
         if self.identity is not None and not plus.all():
@@ -95,7 +95,7 @@ class Stem:
         self._merge(clock)
 
     def retract(self, rows: Delta) -> None:
-        """Retracts what the `-` rows name, and remembers which rows these were."""
+        """Retracts the rows that the `-` rows name, and marks them as leaving."""
         assert self.identity is not None
         for i, places in self._retract(self.identity.slots(rows), rows.ts):
             self.segments[i].leaving = places
@@ -128,9 +128,9 @@ class Stem:
         wanted, parts = np.unique(wanted), [np.empty((0, 4), np.int64)]
         for i, s in enumerate(self.segments):
             owner, position = spread(*equal_ranges(s.sorted_slots[-1], wanted))
-            found = s.orders[-1][position]
-            live = s.rows.exp[found] == s.born[found]
-            parts.append(np.column_stack([wanted[owner], s.rows.ts[found], np.full(len(found), i), found])[live])
+            row = s.orders[-1][position]
+            live = s.rows.exp[row] == s.born[row]
+            parts.append(np.column_stack([wanted[owner], s.rows.ts[row], np.full(len(row), i), row])[live])
         return np.concatenate(parts)
 
     def probe(self, key: int, wanted: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
@@ -175,9 +175,10 @@ class Stem:
         return _segment(segment.rows.take(kept).spread(), segment.born[kept], [s[kept] for s in segment.slots])
 
     def _merge(self, clock: int) -> None:
-        """Merges the newest segments until each is at least twice the next; drops what has ended.
+        """Merges the newest segments until each is at least twice as long as the next; drops rows that have ended.
 
-        Whenever half as much has come as is there, all segments are swept, so that old ones do not keep the dead.
+        All segments are swept once half as many rows have been inserted as there are, so that old segments do not
+        keep rows that have ended.
         """
         if 2 * self._unswept > len(self):
             self._unswept = 0
@@ -196,22 +197,22 @@ class Stem:
             self._renew_identity()
 
     def _renew_identity(self) -> None:
-        """Identities of rows long gone are dropped by numbering the rest anew."""
+        """Drops the identities of rows that no longer exist, by numbering the others again."""
         self.identity = Identity(self.types)
         for i, s in enumerate(self.segments):
             slots = [*s.slots[:-1], self.identity.slots(replace(s.rows, exp=s.born))]
             self.segments[i] = _segment(s.rows, s.born, slots)
 
     def renumber(self, slots_of: SlotsOf) -> None:
-        """Takes up new slots for all rows."""
+        """Gives all rows new slots."""
         for i, segment in enumerate(self.segments):
             own = segment.slots[self.keys :]
             self.segments[i] = _segment(segment.rows, segment.born, [*slots_of(segment.rows), *own])
 
     def save(self) -> pa.Table:
-        """The rows as a table with a chunk for each segment; slots are not part of it.
+        """The rows as a table with a chunk per segment, without slots.
 
-        A segment that has not changed is a chunk with the same content again.
+        A segment that has not changed gives a chunk with the same content.
         """
         if not self.segments:
             return self._saved(concat([], self.types, attached=self.attached), np.empty(0, np.int64))
@@ -222,7 +223,7 @@ class Stem:
         data |= {"ts": rows.ts, "exp": rows.exp, "first": rows.first, "last": rows.last}
         if rows.query is not None:
             data["query"] = rows.query
-        if self.identity is not None:  # a row taken back keeps the end it was sent with, so that it stays taken back
+        if self.identity is not None:  # a retracted row keeps its first end, so that it stays retracted
             data["born"] = born
         return pa.table(data)
 

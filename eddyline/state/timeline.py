@@ -1,11 +1,10 @@
-"""A timeline: what will be added to the counters of each slot, and when.
+"""A timeline: future events, each of which adds to the counters of a slot at an instant.
 
 Counters (of groups, of distinct values) change at the instants when rows begin or end. Events up to the clock are
 applied at once; the timeline holds the later ones, in runs sorted by (slot, time) of geometrically growing size.
-`applied[slot]` is the instant up to which the events of a slot have been taken; an event at or before it is gone after
-the next merge.
+Invariant: the events of a slot up to the instant `applied[slot]` have been applied; the next merge drops them.
 
-Cost: to take the due events of w slots O(w log n) per run, O(log n) runs; an event is merged O(log n) times.
+Cost: reading the due events of w slots takes O(w log n) per run, in O(log n) runs; an event is merged O(log n) times.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Timeline:
         self.shape = (ints, floats)
         self.runs: list[Events] = []
         self.applied: Ints = np.empty(0, np.int64)
-        self._unswept = 0  # events that came since the last sweep
+        self._unswept = 0  # events added since the last sweep
 
     def none(self) -> Events:
         ints, floats = self.shape
@@ -76,13 +75,13 @@ class Timeline:
         if len(events):
             self.runs.append(events.sorted())
             self._unswept += len(events)
-            if 2 * self._unswept > sum(len(r) for r in self.runs):  # old runs do not keep what is past
+            if 2 * self._unswept > sum(len(r) for r in self.runs):  # so that old runs do not keep applied events
                 self._unswept = 0
                 self.runs = [r.take(r.time > self.applied[r.slot]) for r in self.runs]
             self._merge()
 
     def due(self, slots: Ints, upto: int) -> Events:
-        """Takes the events of these slots that are not yet applied, up to the instant given."""
+        """The events of these slots up to an instant that are not yet applied; marks them as applied."""
         parts = []
         after = self.applied[slots]
         for run in self.runs:
@@ -93,7 +92,7 @@ class Timeline:
         return join_events(parts) if parts else self.none()
 
     def later(self, slots: Ints) -> Events:
-        """The events of these slots that are still to come; they stay."""
+        """The events of these slots that are not yet applied; they stay in the timeline."""
         parts = []
         for run in self.runs:
             low, high = event_ranges(run.slot, run.time, slots, self.applied[slots], MAX)
@@ -101,7 +100,7 @@ class Timeline:
         return join_events(parts) if parts else self.none()
 
     def next_time(self, slots: Ints) -> Ints:
-        """When the next event of each slot comes; MAX if none."""
+        """The time of the next event of each slot; MAX if none."""
         soonest = np.full(len(slots), MAX, np.int64)
         for run in self.runs:
             low, high = event_ranges(run.slot, run.time, slots, self.applied[slots], MAX)

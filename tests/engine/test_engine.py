@@ -125,7 +125,7 @@ def test_a_family_that_fails_does_so_alone_and_starts_again_with_new_queries() -
     guard.failing = {"counts"}
     parts = made.arrive("s", tuples(made, (7, 10)))
     assert changes([p for p in parts if p.family.name == "above"]) == [("above", 0, 1, 7), ("above", 1, 1, 7)]
-    assert [p.found for p in parts if p.family.name == "counts"] == [FamilyFailure("counts", "has failed")]
+    assert [p.outcome for p in parts if p.family.name == "counts"] == [FamilyFailure("counts", "has failed")]
     assert list(made.running) == [1] and list(made.failed) == [2]
     assert [p.family.name for p in made.arrive("s", tuples(made, (8, 11)))] == ["above"]
     guard.failing = set()

@@ -195,7 +195,7 @@ def test_results_asked_for_later_show_what_was_true_at_the_push(monkeypatch: pyt
         world.register(rnd, rnd.choice([1, 30]))
         kept.append(world.push(rnd, rnd.choice([1, 5])))
         world.drop(rnd.sample(sorted(world.standing), rnd.choice([0, len(world.standing) // 2, len(world.standing)])))
-    assert world.db.registry.named("f").queries.rows().cleared > 0, f"seed {seed}: nothing was cleared away"
+    assert world.db.registry.named("f").queries.rows().removed > 0, f"seed {seed}: nothing was compacted"
     for turn, (changes, wanted) in enumerate(kept):
         assert sorted(pairs(changes)) == sorted(wanted), f"seed {seed}, turn {turn}"
         assert changes.count() == len(wanted), f"seed {seed}, turn {turn}"

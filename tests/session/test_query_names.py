@@ -50,7 +50,7 @@ def test_owners_are_those_of_a_dict_while_names_are_taken_and_given_up(seed: int
     check(names, plain, pool, f"seed {seed}")
 
 
-def test_names_that_were_given_up_are_cleared_away_and_the_others_stay() -> None:
+def test_released_names_are_compacted_away_and_the_others_stay() -> None:
     names = QueryNames()
     names.take(pa.array([f"kept{i}" for i in range(500)]), 7, np.arange(500))
     sizes = []

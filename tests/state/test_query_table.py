@@ -76,7 +76,7 @@ def table_of(n: int) -> QueryTable:
     return table
 
 
-def test_a_view_stays_as_it_is_while_queries_are_added_and_cleared_away() -> None:
+def test_a_view_stays_as_it_is_while_queries_are_added_and_removed() -> None:
     table = table_of(3)
     view = table.rows()
     before = listed(view)

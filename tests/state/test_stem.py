@@ -98,7 +98,7 @@ class Input:
 @pytest.mark.parametrize("seed", range(15))
 def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
     rnd = Random(seed)
-    stem, source, clock = Stem(TYPES, 2, attached=True, takes_back=True), Input(rnd), 0
+    stem, source, clock = Stem(TYPES, 2, attached=True, retracts=True), Input(rnd), 0
     for _ in range(25):
         insert(stem, source.batch(clock), clock)
         check(stem, source.all, clock, f"seed {seed}")
@@ -110,7 +110,7 @@ def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
             source.all = [c for c in source.all if c[1] != gone]
             source.live = [c for c in source.live if c[1] != gone]
         elif event < 0.2:
-            saved, stem = stem.save(), Stem(TYPES, 2, attached=True, takes_back=True)
+            saved, stem = stem.save(), Stem(TYPES, 2, attached=True, retracts=True)
             stem.load(saved, slots_of)
         elif event < 0.3:
             stem.renumber(slots_of)
@@ -122,7 +122,7 @@ def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_common_to_a_family_are_those_of_a_list(seed: int) -> None:
     rnd = Random(seed)
-    stem, source = Stem(TYPES, 2, attached=False, takes_back=True), Input(rnd, queries=1)
+    stem, source = Stem(TYPES, 2, attached=False, retracts=True), Input(rnd, queries=1)
     for clock in range(20):
         insert(stem, source.batch(clock), clock)
         check(stem, source.all, clock, f"seed {seed}")
@@ -131,7 +131,7 @@ def test_rows_common_to_a_family_are_those_of_a_list(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_without_retractions_rows_are_those_of_a_list_until_they_end(seed: int) -> None:
     rnd = Random(seed)
-    stem, changes = Stem(TYPES, 2, attached=True, takes_back=False), list[Change]()
+    stem, changes = Stem(TYPES, 2, attached=True, retracts=False), list[Change]()
     for clock in range(25):
         batch = [c for c in Input(rnd).batch(clock) if c[3] > 0]
         changes += batch
@@ -144,7 +144,7 @@ A: Row = (1, "a")
 
 def taken(rows: list[list[tuple[int, int]]], back: list[tuple[int, int]]) -> Stem:
     """One stem with twins of the given intervals, batch by batch, after one batch that takes some back."""
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     for batch in rows:
         insert(stem, [(A, 0, 1, 1, ts, exp) for ts, exp in batch], 0)
     insert(stem, [(A, 0, 1, -1, at, exp) for at, exp in back], 0)
@@ -169,7 +169,7 @@ def test_of_twins_that_begin_at_other_times_none_ends_that_begins_later(batches:
 
 
 def test_of_twins_from_other_arrivals_the_one_that_is_named_ends() -> None:
-    stem = Stem(TYPES, 2, attached=False, takes_back=True)
+    stem = Stem(TYPES, 2, attached=False, retracts=True)
     insert(stem, [(A, 0, 1, 1, 0, MAX), ((2, "b"), 0, 2, 1, 0, MAX), ((3, "b"), 0, 3, 1, 0, MAX)], 0)
     insert(stem, [(A, 0, 9, 1, 1, MAX)], 1)
     insert(stem, [(A, 0, 1, -1, 2, MAX)], 2)
@@ -177,7 +177,7 @@ def test_of_twins_from_other_arrivals_the_one_that_is_named_ends() -> None:
 
 
 def test_rows_that_leave_are_known_with_the_ends_they_were_sent_with_until_they_are_forgotten() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     insert(stem, [((7, "x"), 0, 1, 1, 0, MAX), (A, 0, 1, 1, 0, 9), (A, 0, 2, 1, 0, 9)], 0)
     stem.retract(delta([(A, 0, 2, -1, 4, 9)]))
     (segment,) = stem.segments
@@ -189,21 +189,21 @@ def test_rows_that_leave_are_known_with_the_ends_they_were_sent_with_until_they_
 
 
 def test_a_row_can_come_and_be_taken_back_in_one_batch() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     insert(stem, [(A, 0, 1, 1, 3, MAX), (A, 0, 1, -1, 5, MAX)], 0)
     assert (stem.rows().ts.tolist(), stem.rows().exp.tolist()) == ([3], [4])
 
 
 def test_a_row_taken_back_stays_so_after_save_and_load() -> None:
     stem = taken([[(0, MAX), (0, MAX)]], [(4, MAX)])
-    again = Stem(TYPES, 2, attached=True, takes_back=True)
+    again = Stem(TYPES, 2, attached=True, retracts=True)
     again.load(stem.save(), slots_of)
     insert(again, [(A, 0, 1, -1, 6, MAX)], 0)
     assert sorted(again.rows().exp.tolist()) == [3, 5]
 
 
 def test_taking_back_leaves_the_arrays_of_others_alone() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     rows = delta([(A, 0, 1, 1, 0, MAX)])
     stem.insert(rows, slots_of(rows), 0)
     insert(stem, [(A, 0, 1, -1, 5, MAX)], 0)
@@ -211,7 +211,7 @@ def test_taking_back_leaves_the_arrays_of_others_alone() -> None:
 
 
 def test_rows_that_ended_are_gone_after_a_merge() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=False)
+    stem = Stem(TYPES, 2, attached=True, retracts=False)
     insert(stem, [((i % 4, "a"), 0, 1, 1, 0, i) for i in range(10)], 0)
     insert(stem, [((i % 4, "a"), 0, 1, 1, 20, MAX) for i in range(6)], 8)
     assert (len(stem), sorted(stem.rows().exp.tolist())) == (8, [8, 9] + [MAX] * 6)
@@ -219,16 +219,16 @@ def test_rows_that_ended_are_gone_after_a_merge() -> None:
 
 def test_segments_grow_geometrically() -> None:
     rnd = Random(0)
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     for _ in range(200):
         insert(stem, [((rnd.randrange(4), "a"), 0, 1, 1, 0, MAX)] * rnd.randint(1, 4), 0)
         sizes = [len(s) for s in stem.segments]
         assert all(a >= 2 * b for a, b in itertools.pairwise(sizes)), sizes
 
 
-@pytest.mark.parametrize("takes_back", [True, False])
-def test_move_renumbers_rows_and_drops_those_mapped_away(takes_back: bool) -> None:
-    stem = Stem(TYPES, 1, attached=True, takes_back=takes_back)
+@pytest.mark.parametrize("retracts", [True, False])
+def test_move_renumbers_rows_and_drops_those_mapped_away(retracts: bool) -> None:
+    stem = Stem(TYPES, 1, attached=True, retracts=retracts)
     for batch in ([0, 1, 2, 2, 1], [2], [0]):
         rows = delta([((q, "a"), q, 1, 1, 0, MAX) for q in batch])
         stem.insert(rows, [rows.query], 0)
@@ -236,14 +236,14 @@ def test_move_renumbers_rows_and_drops_those_mapped_away(takes_back: bool) -> No
     assert sorted((c[0][0], c[1]) for c in held(stem.rows())) == [(0, 1)] * 2 + [(2, 0)] * 3
     found = [c for s, _, r in stem.probe(0, np.array([0])) for c in held(s.rows.take(r).spread())]
     assert [c[0][0] for c in found] == [2, 2, 2]
-    if takes_back:
+    if retracts:
         back = delta([((2, "a"), 0, 1, -1, 5, MAX)])
         stem.insert(back, [back.query], 0)
         assert Counter(c[5] for c in held(stem.rows()) if c[1] == 0) == {MAX: 2, 4: 1}
 
 
 def test_keep_leaves_the_rows_under_the_masks() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=False)
+    stem = Stem(TYPES, 2, attached=True, retracts=False)
     insert(stem, [((i, "a"), 0, 1, 1, 0, MAX) for i in range(4)], 0)
     insert(stem, [((7, "b"), 0, 1, 1, 0, MAX)], 0)
     assert [len(s) for s in stem.segments] == [4, 1]
@@ -253,9 +253,9 @@ def test_keep_leaves_the_rows_under_the_masks() -> None:
 
 
 def test_an_empty_module_finds_nothing_and_is_saved_and_loaded() -> None:
-    stem = Stem(TYPES, 2, attached=True, takes_back=True)
+    stem = Stem(TYPES, 2, attached=True, retracts=True)
     insert(stem, [], 0)
-    again = Stem(TYPES, 2, attached=True, takes_back=True)
+    again = Stem(TYPES, 2, attached=True, retracts=True)
     again.load(stem.save(), slots_of)
     assert len(again) == 0
     assert list(again.probe(0, np.array([0, 1]))) == []

@@ -60,7 +60,7 @@ class Estimates:
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
         expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
         kind = self.shape.kind
-        costs = join_costs(kind) if self.shape.numbers >= WORTH_MEASURING else default_costs()[kind]
+        costs = join_costs(kind) if self.shape.queries >= WORTH_MEASURING else default_costs()[kind]
         return costs.choose(self.shape, expected)
 
 

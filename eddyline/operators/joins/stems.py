@@ -31,7 +31,7 @@ class Stems:
     def empty(self) -> list[Stem]:
         """SteMs without rows."""
         return [
-            Stem(i.types, len(k), attached=i.attached, takes_back=i.retracts)
+            Stem(i.types, len(k), attached=i.attached, retracts=i.retracts)
             for i, k in zip(self.node.inputs, self.keys, strict=True)
         ]
 

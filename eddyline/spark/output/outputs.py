@@ -89,7 +89,7 @@ class Stager:
 
     def stage_part(self, part: Part) -> None:
         """Writes what a step gave; a family that failed gave nothing."""
-        if not isinstance(part.found, FamilyFailure):
+        if not isinstance(part.outcome, FamilyFailure):
             self.stage(part.family, part.queries, part.delta)
 
     def set_apart(self, found: Checked, numbers: Ints) -> None:
