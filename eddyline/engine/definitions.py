@@ -48,9 +48,7 @@ from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.state.delta import Delta, Ints
 
-Since = Callable[
-    [int, Ints], Ints | int
-]  # (family, ids) -> the arrival number from which tuples are visible to each query
+Since = Callable[[int, Ints], Ints | int]  # (family, ids) -> the first arrival number that is visible to each query
 Ids = Sequence[int] | Ints
 Names: TypeAlias = "str | pa.Array"  # of one query, or of many
 _NOBODY = np.empty(0, np.int64)
@@ -166,7 +164,7 @@ class Definitions:
         self.tables: dict[str, TableRows] = {}  # in lower case
         self.families: dict[int, Family] = {}
         self.next_family = 1
-        self.live: dict[int, int] = {}  # by family: the number of its queries in all processes
+        self.live: dict[int, int] = {}  # by family: the number of its queries, kept here or not
         self.splits: dict[int, Split] = {}
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
         self.scripts: set[str] = set()  # digests of the script's statements that were applied

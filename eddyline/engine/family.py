@@ -21,11 +21,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("yes", "no"),  # no: no state is kept only for snapshots
     "on_error": ("quarantine", "null"),  # what a pipeline does if a query overflows or its function raises
     "strategy": ("auto", "by row", *STRATEGIES),  # how joins over ranges find the queries a tuple affects
-    "split": (
-        "auto",
-        "data",
-        "queries",
-    ),  # how a pipeline divides work among buckets: by rows, or by queries over all rows
+    "split": ("auto", "data", "queries"),  # how a pipeline divides work among its buckets: by rows, or by queries
     "most_changes": (),  # a number: the most changes of a query in one micro-batch of a pipeline
     "most_bytes": (),  # a number: the most bytes of joined rows and changes the family may build in one step
 }

@@ -1,4 +1,4 @@
-"""Operators: what plans become. They take and return deltas, know their state and no host.
+"""Operators: the executable form of physical plans. They take and return deltas; they depend on no host.
 
-`base` says what an operator is, `lower` turns plan nodes into operators, and each other file is one operator.
+`base` defines an operator, `build` makes one for each plan node, and most other files are one operator each.
 """

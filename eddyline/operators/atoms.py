@@ -1,4 +1,4 @@
-"""Atoms of a condition (`plan/atoms.py`) as ranges: what a comparison with a query's own constants accepts.
+"""Atoms of a condition (`plan/atoms.py`) as ranges: the values that a comparison with a query's constants accepts.
 
 For many queries at once an atom gives the ranges of values for which it is true, as columns
 (`index/grouped_filter.py`).
@@ -32,7 +32,7 @@ _MAX = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Piece:
-    """Ranges [start, stop) of some queries: `which` has them as places among the queries asked for."""
+    """Ranges [start, stop) of some queries; `which` has the positions of these queries in the call."""
 
     which: Ints
     start: Ints | pa.Array
@@ -43,7 +43,7 @@ class Piece:
 
 
 def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
-    """What an atom accepts for n queries, and for which of them that is only what it may accept."""
+    """The ranges that an atom accepts for n queries, and for which queries these are only a superset."""
     text = atom.attribute.type == t.STRING
     partial = np.zeros(n, np.bool_)
     if atom.op == "is_null":
@@ -65,7 +65,7 @@ def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
 
 
 def _listed(lists: ListRows, *, negated: bool) -> Iterator[Piece]:
-    """The values of each query's list; or what lies between them, unless the list has a NULL, which accepts nothing."""
+    """The values of each query's list; if negated, the gaps between them, and nothing for a list with a NULL."""
     for part in lists.parts:
         kept = ~part.has_null if negated else np.ones(len(part.rows), np.bool_)
         which, place = spread(part.start[kept], part.stop[kept])

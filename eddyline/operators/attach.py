@@ -1,4 +1,4 @@
-"""Attaching: changes common to a family become changes of the queries that satisfy a condition with parameters."""
+"""Attaching: changes shared by a family become changes of the queries whose condition with parameters they satisfy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eddyline.state.delta import Delta
 
 
 class Attach(Operator):
-    """Gives the changes of its child to the queries that satisfy the condition."""
+    """Attaches the changes of its child to the queries whose condition they satisfy."""
 
     def __init__(self, node: physical.Attach, children: Sequence[Operator]) -> None:
         super().__init__(node, children)
@@ -42,7 +42,7 @@ class Attach(Operator):
 
 
 class DeferredMatches(Deferred):
-    """Every arriving row makes one change for each query it belongs to."""
+    """Every arriving row makes one change for each query that it matches."""
 
     def __init__(self, matcher: Matcher, step: Step, arrived: Delta) -> None:
         super().__init__(step, arrived, step.pooled or matcher.prepare(step, arrived))

@@ -1,7 +1,7 @@
-"""What an operator is: something that can be asked for the changes of its output in one step.
+"""The base class of operators: an operator computes the changes of its output in one step.
 
-A step is the arrival of a batch, a change of a table, or the passing of time. An operator asks its children, then does
-its own part; it is *attached* if its changes belong to single queries; otherwise all queries of the family share them.
+A step is the arrival of a batch, a change of a table, or the passing of time. An operator pulls the changes of its
+children, then computes its own. It is *attached* if its changes are per query; otherwise the whole family shares them.
 A `replay` step gives newly registered queries their initial answer (tables, and groups that always exist); operators
 that are not attached answer it without touching their state.
 """
@@ -39,7 +39,7 @@ class Step:
     tables: Mapping[str, Delta] = field(default_factory=dict)
     threads: int = 1
     room: Room = field(default_factory=Room)
-    pooled: FamilyMatching | None = None  # how the tuples match the family, if they were matched in a pool
+    pooled: FamilyMatching | None = None  # the matching of the tuples with the family, if a pool does it
 
 
 class Operator:
@@ -65,7 +65,7 @@ class Operator:
         return None
 
     def forget(self, queries: Ints) -> None:
-        """Lets go of what belongs to dropped queries, here and below."""
+        """Removes the state of dropped queries, here and below."""
         for child in self.children:
             child.forget(queries)
 
@@ -78,14 +78,14 @@ class Operator:
         return []
 
     def size(self) -> int:
-        """How many rows of state it holds."""
+        """The number of rows in its state."""
         return 0
 
     def save(self) -> dict[str, pa.Table]:
         return {}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        """Takes up the state that `save` gave."""
+        """Restores the state that `save` returned."""
 
     def none(self) -> Delta:
         return empty(self.types, attached=self.attached)

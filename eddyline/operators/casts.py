@@ -1,8 +1,8 @@
-"""CAST and rounding over Arrow columns: NULL where the value has no form in the other type, never an error.
+"""CAST and rounding over Arrow columns: NULL where a value cannot be represented in the other type, never an error.
 
-Numbers, booleans and times are converted by kernels; text goes through Python once per distinct value, with the
-meaning of `sql/constants.py::convert`, so that a text in a column reads as the same text in a query does. Times
-outside the years 1 to 9999 have no form as text or as a Python value and become NULL.
+Kernels convert numbers, booleans and times. Python converts text, once per distinct value, by
+`sql/constants.py::convert`, so that a text means the same in a column as in a query. Times outside the years 1 to 9999
+have no text and no Python value, and become NULL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cast(to: pa.DataType, x: pa.Array) -> pa.Array:
         return _from_text(x, to)
     if to == t.BOOLEAN:
         return pc.not_equal(x, pa.scalar(0, x.type))
-    if t.is_float(to):  # a BIGINT goes to FLOAT by way of DOUBLE, as a constant does
+    if t.is_float(to):  # a BIGINT becomes a DOUBLE first, as a constant does
         return x.cast(t.DOUBLE, safe=False).cast(to, safe=False)
     if t.is_integer(to):
         return whole(to, pc.trunc(x)) if t.is_float(x.type) else _integer(x, to)
@@ -61,7 +61,7 @@ def rounded(x: Any, digits: int) -> Any:
     floor = np.floor(scaled)
     nearest = floor + (scaled - floor >= 0.5)
     result = np.copysign(nearest / power if digits >= 0 else nearest * power, x)
-    if digits != 0:  # scaling was not exact: where that may decide, go by the digits
+    if digits != 0:  # scaling is not exact: where that matters, use the decimal digits
         sure = (np.abs(scaled - floor - 0.5) > scaled * 2.0**-48) & (scaled < 2.0**48)
         unsure = np.isfinite(x) & ~sure
         result[unsure] = [_round_decimal(v, digits) for v in x[unsure].tolist()]
@@ -106,13 +106,13 @@ _PYTHON: dict[pa.DataType, type | tuple[type, ...]] = {
 
 
 def fitted(value: Any, to: pa.DataType) -> Any:
-    """What a user's function returned, as a value that Arrow takes; an exception if it is not one of the type."""
+    """The return value of a user's function, as a value that Arrow accepts; raises if it is not of the type."""
     if value is None:
         return None
     if isinstance(value, np.generic):
         value = value.item()
     unlike = (to == t.DATE and isinstance(value, datetime)) or (t.is_numeric(to) and isinstance(value, bool))
-    nat = isinstance(value, datetime) and value != value  # pandas counts it among the datetimes
+    nat = isinstance(value, datetime) and value != value  # pandas.NaT is an instance of datetime
     if unlike or nat or not isinstance(value, _PYTHON[to]):
         raise TypeError(f"{_described(value)} is not a value of {t.name_of(to)}")
     if isinstance(value, str):
@@ -123,7 +123,7 @@ def fitted(value: Any, to: pa.DataType) -> Any:
 
 
 def _described(value: Any) -> str:
-    """A value that does not fit; of a whole column, how a function that makes one is defined."""
+    """A value of a wrong type; for a column, also how to define a function that returns columns."""
     module = type(value).__module__.partition(".")[0]
     if module == "pyarrow" or (module in ("pandas", "numpy") and hasattr(value, "dtype")):
         kind = "arrow" if module == "pyarrow" else "pandas"
@@ -132,7 +132,7 @@ def _described(value: Any) -> str:
 
 
 def arrow_value(value: Any, to: pa.DataType) -> Any:
-    """The same value in a form that pyarrow takes: it refuses long timedeltas and long integers as floats."""
+    """The value in a form that pyarrow accepts: it refuses long timedeltas, and long integers as floats."""
     if isinstance(value, timedelta):
         return value // _MICROSECOND
     return float(value) if t.is_float(to) and value is not None else value
@@ -146,7 +146,7 @@ def _integer(x: pa.Array, to: pa.DataType) -> pa.Array:
     """Integers or booleans as integers."""
     try:
         return x.cast(to)
-    except pa.ArrowInvalid:  # some are out of range: those that do not come back
+    except pa.ArrowInvalid:  # some are out of range: those that a conversion back changes
         narrow = x.cast(to, safe=False)
         return _where(pc.equal(narrow.cast(x.type), x), narrow)
 
@@ -157,7 +157,7 @@ def _to_text(x: pa.Array) -> pa.Array:
     if x.type == t.INTERVAL:
         return per_distinct(x.cast(pa.int64()), t.STRING, interval_text)
     if x.type == t.TIMESTAMP:
-        return pc.ascii_rtrim(pc.ascii_rtrim(in_calendar(x).cast(t.STRING), "0"), ".")  # it had six decimals
+        return pc.ascii_rtrim(pc.ascii_rtrim(in_calendar(x).cast(t.STRING), "0"), ".")  # the cast gives six decimals
     return (in_calendar(x) if x.type == t.DATE else x).cast(t.STRING)
 
 

@@ -1,11 +1,11 @@
-"""Clusters: operators that wait keep their state once per class of queries, not once per query.
+"""Clusters: stateful operators keep their state once per class of queries, not once per query.
 
-Queries of a family that agree on every parameter used below, and on what they have seen, cannot be told apart there.
-The operators below run on a table of such classes; a change of a class becomes a change of each member that satisfies
-the conditions above (HAVING with another threshold). State and work below follow the number of classes.
+Queries of a family that agree on every parameter used below, and to which the same tuples are visible, have the same
+state there. The operators below run on a table of such classes. A change of a class becomes a change of each member
+that satisfies the conditions above (HAVING with another threshold). State and work below are per class.
 
-A query joins an existing class only if nothing can have happened to the class yet: no tuple has arrived since it began,
-and nothing below has an answer before one does (a table, a group that always exists).
+A query joins an existing class only if the class has no state yet: no tuple has arrived since it was created, and no
+operator below has an answer before one does (a table, a group that always exists).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Cluster(Operator):
         self.query: Ints = np.empty(0, np.int64)  # members, sorted by class
         self.member_of: Ints = np.empty(0, np.int64)
         self.matcher = Matcher(node.where, (), self.types)
-        self._latest = -1  # the latest query that was put into a class
+        self._latest = -1  # the largest id of a query in a class
         self._known: dict[int, tuple[ColumnCoder, KeyTable, list[int]]] = {}
 
     def pull(self, step: Step) -> Delta:
         classes = self._classes(step.queries)
-        new = self._take_in(step, classes)
+        new = self._classify(step, classes)
         rows = classes.rows()
         if step.kind == "replay":
             rows = rows.only(new)
@@ -51,10 +51,10 @@ class Cluster(Operator):
         changes = self.children[0].pull(replace(step, queries=rows))
         if failures is not None:
             failures[known:] = [replace(f, queries=self._members(f.queries)) for f in failures[known:]]
-        return self._give(step, changes)
+        return self._to_members(step, changes)
 
     def _members(self, classes: Ints | None) -> Ints | None:
-        """The queries of some classes."""
+        """The queries of these classes."""
         return None if classes is None else np.sort(self.query[np.isin(self.member_of, classes)])
 
     def _classes(self, queries: QueryRows) -> QueryTable:
@@ -62,8 +62,8 @@ class Cluster(Operator):
             self.classes = QueryTable([Field(f"p{i}", c[0].type) for i, c in enumerate(queries.columns)])
         return self.classes
 
-    def _take_in(self, step: Step, classes: QueryTable) -> Ints:
-        """Puts the queries that are new here into classes; returns those classes that are new."""
+    def _classify(self, step: Step, classes: QueryTable) -> Ints:
+        """Puts new queries into classes; returns the new classes."""
         live = step.queries.live()
         live = live[step.queries.ids_at(live) > self._latest]
         if not len(live):
@@ -83,12 +83,12 @@ class Cluster(Operator):
         return np.arange(first_new, classes.next_id)
 
     def _class_of(self, step: Step, position: Ints, since: int, classes: QueryTable) -> Ints:
-        """The class of each query, among those that began at the same moment."""
+        """The class of each query, for queries registered at the same arrival number."""
         chosen = step.queries.params_at(set(self.used), position)
         columns = [_comparable(chosen[i]) for i in self.used]
         if since not in self._known or self.initial_answer:
             coder = ColumnCoder([c.type for c in columns])
-            self._known = {since: (coder, KeyTable(coder.width), [])}  # earlier moments do not come back
+            self._known = {since: (coder, KeyTable(coder.width), [])}  # `since` ascends: no earlier one is needed
         coder, table, ids = self._known[since]
         slots = table.insert(coder.codes(columns, len(position)))
         if len(table) > len(ids):
@@ -98,7 +98,7 @@ class Cluster(Operator):
             ids += classes.add(names, step.queries.all_params_at(position[first]), since).tolist()
         return np.array(ids, np.int64)[slots]
 
-    def _give(self, step: Step, changes: Delta) -> Delta:
+    def _to_members(self, step: Step, changes: Delta) -> Delta:
         """Changes of classes as changes of their members, under the condition."""
         low, high = equal_ranges(self.member_of, query_of(changes))
         if (high - low == 1).all():  # a class of one query
@@ -106,12 +106,12 @@ class Cluster(Operator):
         parts = []
         for start, begins, ends in pieces(low, high):
             change, member = spread(begins, ends)
-            given = replace(changes.take(change + start), query=self.query[member])
-            parts.append(self.matcher.filter(step, given))
+            own = replace(changes.take(change + start), query=self.query[member])
+            parts.append(self.matcher.filter(step, own))
         return concat(parts, self.types, attached=True)
 
     def forget(self, queries: Ints) -> None:
-        """Members leave; a class without members goes."""
+        """Removes members, and classes without members."""
         before = np.unique(self.member_of)
         kept = ~np.isin(self.query, queries)
         self.query, self.member_of = self.query[kept], self.member_of[kept]
@@ -149,5 +149,5 @@ class Cluster(Operator):
 
 
 def _comparable(values: pa.Array | ListRows | None) -> pa.Array:
-    """Parameters by which classes are told apart; lists by a digest."""
+    """Parameters in a form that can be compared; lists as digests."""
     return values.digests() if isinstance(values, ListRows) else values

@@ -1,6 +1,6 @@
-"""A condition over columns and parameters, taken apart: what an index can answer, and what is left to evaluate.
+"""A condition over columns and parameters, split into clauses that an index can answer and clauses to evaluate.
 
-Of its clauses (`plan/normal_form.py`) those whose atoms all compare an attribute with the query's own constants are
+Clauses (`plan/normal_form.py`) whose atoms all compare an attribute with the query's own constants are
 *ranged*: for many queries at once they are the terms of a grouped filter. The others are only evaluated.
 """
 
@@ -26,8 +26,8 @@ from eddyline.state.query_table import QueryRows
 
 @dataclass(frozen=True)
 class RangedClause:
-    atoms: tuple[tuple[int, Atom], ...]  # with the number of the attribute
-    constants: tuple[Expr, ...]  # true or not for a query as a whole
+    atoms: tuple[tuple[int, Atom], ...]  # with the position of the attribute
+    constants: tuple[Expr, ...]  # these depend on the query alone
 
 
 class Condition:
@@ -37,22 +37,22 @@ class Condition:
         self.attributes: list[Expr] = []
         self.ranged: list[RangedClause] = []
         self.others = 0  # clauses that are not ranged
-        found = clauses(condition)
-        for clause in found:
-            self._take_in(clause)
-        self.checks = sorted((_as_expr(c) for c in found), key=calls_functions)
+        parts = clauses(condition)
+        for clause in parts:
+            self._add(clause)
+        self.checks = sorted((_as_expr(c) for c in parts), key=calls_functions)
         self.calls_functions = any(calls_functions(c) for c in self.checks)
 
     @classmethod
     def of_atoms(cls, atoms: Iterable[Atom]) -> Condition:
-        """One that is only looked up: all atoms must hold."""
+        """A conjunction of atoms, which is only indexed and never evaluated."""
         condition = cls(None)
         condition.ranged = [RangedClause(((condition._attribute(a.attribute), a),), ()) for a in atoms]
         return condition
 
-    def _take_in(self, clause: Clause) -> None:
+    def _add(self, clause: Clause) -> None:
         atoms = [(expr, atom(expr)) for expr in clause]
-        # a function may be defined anew: what it gives is not kept in an index
+        # a function may be redefined, so an index must not contain its results
         if any(calls_functions(expr) or (a is None and not is_constant(expr)) for expr, a in atoms):
             self.others += 1
             return
@@ -65,7 +65,7 @@ class Condition:
         return self.attributes.index(expr)
 
     def terms(self, queries: QueryRows, positions: Ints, functions: Functions) -> Terms:
-        """What the queries at some positions accept; they are numbered as the positions are."""
+        """The ranges that the queries at these positions accept; they are numbered in the order of the positions."""
         n = len(positions)
         partial = np.full(n, self.others > 0)
         required = np.full(n, len(self.ranged), np.int64)
@@ -77,17 +77,17 @@ class Condition:
             return evaluate(expr, (), queries.params_at(params_of(expr), positions), n, functions, ids)
 
         for number, clause in enumerate(self.ranged):
-            anyway = np.zeros(n, np.bool_)  # the clause holds for these queries whatever comes
+            anyway = np.zeros(n, np.bool_)  # the clause holds for these queries for every row
             for constant in clause.constants:
                 anyway |= values(constant).fill_null(False).to_numpy(zero_copy_only=False)
             required -= anyway
-            found = []
+            alternatives = []
             for attribute, a in clause.atoms:
                 accepted, partly = pieces(a, values, n)
                 partial |= partly & ~anyway
-                found += [(attribute, _ranges(p, number, anyway)) for p in accepted]
-            one_each = len(found) == 1 and all(a.op != "in_list" for _, a in clause.atoms)
-            for attribute, ranges in found:
+                alternatives += [(attribute, _ranges(p, number, anyway)) for p in accepted]
+            one_each = len(alternatives) == 1 and all(a.op != "in_list" for _, a in clause.atoms)
+            for attribute, ranges in alternatives:
                 (single if one_each else choices)[attribute].append(ranges)
         merged = tuple(merged_ranges(c) if c else None for c in choices)
         return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)

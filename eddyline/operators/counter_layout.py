@@ -1,4 +1,4 @@
-"""The counters of all aggregates of a grouping, side by side: where each aggregate has its own.
+"""The layout of the counters of a grouping: which counters belong to which aggregate.
 
 The first integer counter is the number of rows of the group. The counters of the aggregates in the form `Counted`
 (`eddyline/aggregates`) follow in the order of the aggregates; those in the form `Extreme` have none. Saved state
@@ -50,7 +50,7 @@ def layout(aggregates: Sequence[Aggregate]) -> Layout:
 
 
 def contributions(plan: Layout, arguments: Sequence[pa.Array | None], n: int) -> tuple[Ints, Floats]:
-    """What each of n rows adds to the counters, one line per row; nothing where the argument is not given."""
+    """The amounts that n rows add to the counters, one line per row; 0 where the argument is None."""
     ints, floats = np.zeros((n, plan.ints), np.int64), np.zeros((n, plan.floats), np.float64)
     ints[:, 0] = 1
     for form, i, f, column in zip(plan.forms, plan.int_slices, plan.float_slices, arguments, strict=True):

@@ -1,9 +1,9 @@
-"""The counters of a grouping by slot: integers, and exact sums of doubles; and how they are saved.
+"""The counters of a grouping, per slot: integers, and exact sums of doubles; and their saved form.
 
 Exact sums are saved as doubles that add up to them. Two are enough for most groups: the columns `high` and `low`,
-scaled by 2**-32. The rest is in the table `rest`. State that was saved before sums were exact has no such table and may
-have lost digits; they are recovered where every row of a group has an end, because the coming events then subtract
-exactly what the group holds.
+scaled by 2**-32. The table `rest` has the others. State that was saved before sums were exact has no such table and may
+have lost digits; they are recovered where every row of a group has an end, because the future events then subtract
+exactly the group's sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCALE = 2.0**-32
 
 
 class Counters:
-    """`totals` has one row a slot and one column an integer counter; the first is the number of rows of the group."""
+    """`totals` has one row per slot and one column per integer counter; the first counts the rows of the group."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -77,7 +77,7 @@ class Counters:
         return columns, pa.table({"slot": slot[some]} | floats)
 
     def load(self, groups: pa.Table, rest: pa.Table | None, coming: Events) -> None:
-        """Restores what was saved; `coming` are all events that are not yet applied."""
+        """Restores saved counters; `coming` are all events that are not yet applied."""
         n = groups.num_rows
         self.grow(n)
         for i in range(self.layout.ints):
@@ -101,7 +101,7 @@ class Counters:
         self.apply(Events(slot[order], np.zeros(len(slot), np.int64), nothing, values[order]))
 
     def _columns(self, groups: pa.Table) -> tuple[Ints, Floats]:
-        """What the saved columns hold: (slot, doubles of all columns)."""
+        """The contents of the saved columns: (slot, doubles of all columns)."""
         slots, lines = [np.empty(0, np.int64)], [np.empty((0, self.layout.floats))]
         for c in range(self.layout.floats):
             for part in ("high", "low"):
@@ -116,7 +116,7 @@ class Counters:
 
 
 def _unscaled(slot: Ints, scaled: Floats) -> tuple[Ints, Floats]:
-    """Saved doubles without their scale; one that is beyond all doubles then is split into several."""
+    """Saved doubles without their scale; one that would overflow is split into several."""
     with np.errstate(over="ignore"):
         values = scaled / SCALE
     beyond = np.isinf(values)

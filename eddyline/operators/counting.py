@@ -1,7 +1,7 @@
 """DISTINCT, EXCEPT ALL and INTERSECT ALL: answers that depend on how often a value occurs (document 3, section 2.1).
 
-Per value and query the operator counts its occurrences on each side; what is due at the clock is decided by
-`index/layers.py`. Results wait for the clock, because a tuple still to come could undo them.
+The operator counts the occurrences of each value of each query on each side; `index/layers.py` computes the changes
+that are due at the clock. Results wait for the clock, because a later tuple could invalidate them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SetOperation(Operator):
         self.timeline = Timeline(2, 0)
         self.counts = np.zeros((0, 2), np.int64)
         self.wake: Ints = np.empty(0, np.int64)
-        self._in_use = 0  # slots that were worth keeping when last looked at
+        self._in_use = 0  # slots in use at the last check
         self.out_slot: Ints = np.empty(0, np.int64)  # rows in the answer, sorted by slot, and their ends
         self.out_end: Ints = np.empty(0, np.int64)
 
@@ -52,9 +52,9 @@ class SetOperation(Operator):
         touched = np.union1d(due, np.unique(events.slot))
         if not len(touched):
             return self.none()
-        return self._bring_up(step, touched, events.take(soon), touched_by)
+        return self._advance(step, touched, events.take(soon), touched_by)
 
-    def _bring_up(self, step: Step, touched: Ints, new: Events, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Delta:
+    def _advance(self, step: Step, touched: Ints, new: Events, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Delta:
         known = join_events([new, self.timeline.due(touched, step.now), self.timeline.later(touched)])
         place = np.searchsorted(touched, known.slot)
         order = np.lexsort((known.time, place))
@@ -97,17 +97,17 @@ class SetOperation(Operator):
         self.wake = grown(self.wake, n, MAX)
 
     def _compact(self, now: int) -> None:
-        """Forgets values that occur no more, once there may be more of them than of others.
+        """Removes values that no longer occur, once they may outnumber the others.
 
-        A value that ends as foreseen is not touched then, so its counters are brought up to the clock first.
+        A value whose rows end at their known ends is not touched by a step, so its due events are applied first.
         """
         n = len(self.slots)
         if not worth_clearing(n, self._in_use):
             return
         quiet = self.timeline.due(np.arange(n), now)
         np.add.at(self.counts, quiet.slot, quiet.ints)
-        there = self.out_end >= now
-        self.out_slot, self.out_end = self.out_slot[there], self.out_end[there]
+        live = self.out_end >= now
+        self.out_slot, self.out_end = self.out_slot[live], self.out_end[live]
         used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
         used[self.out_slot] = True
         self._in_use = int(np.count_nonzero(used))
@@ -146,7 +146,7 @@ class SetOperation(Operator):
 
 
 def _events(slot: Ints, delta: Delta, side: int) -> Events:
-    """A row counts from its ts on and no more after its exp."""
+    """A row counts from its ts to its exp."""
     ends = delta.exp < MAX
     n = len(slot) + int(ends.sum())
     ints = np.zeros((n, 2), np.int64)
@@ -165,6 +165,6 @@ def made_by(slot: Ints, ts: Ints, touched_by: Sequence[tuple[Ints, Ints, Ints]])
     for at_slot, at_ts, arrival in touched_by:
         order = np.lexsort((arrival, at_ts, at_slot))
         place = last_at(at_slot[order], at_ts[order], slot, ts)
-        found = place >= 0
-        made[found] = np.maximum(made[found], arrival[order][place[found]])
+        touched = place >= 0
+        made[touched] = np.maximum(made[touched], arrival[order][place[touched]])
     return made

@@ -1,8 +1,7 @@
-"""Changes computed when somebody asks: how many, whom, or which rows are different amounts of work.
+"""Deferred changes: computed when they are read. Counting, listing queries and building rows differ in cost.
 
-An operator whose node is `deferrable` can say later what a batch does, from the rows and the queries as they were when
-the batch arrived (`Matching`, `Probing`): both are immutable, so it sees the state of that moment. Whatever
-is asked first decides what is computed.
+An operator whose node is `deferrable` can compute the changes of a batch later, from the rows and the queries as they
+were when the batch arrived (`Matching`, `Probing`): both are immutable. The first read decides what is computed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """The changes of one batch; `arrived` is what came, before it met queries."""
+    """The changes of one batch; `arrived` are its rows, before they are matched with queries."""
 
     def __init__(self, step: Step, arrived: Delta, matches: Matching | FamilyMatching | Probing) -> None:
         self.step = step
@@ -42,14 +41,14 @@ class Deferred:
 
     @cached_property
     def delta(self) -> Delta:
-        """The changes, built."""
+        """The changes, after all later projections."""
         delta = self.rows()
         for apply in self._after:
             delta = apply(delta)
         return delta
 
     def then(self, apply: Callable[[Delta], Delta]) -> Deferred:
-        """The same changes with other columns, which `apply` makes when they are built."""
+        """Adds a projection, which is applied when the changes are built."""
         self._after.append(apply)
         return self
 
@@ -63,11 +62,11 @@ class Deferred:
 
     @cached_property
     def sets(self) -> list[Portion]:
-        """For every arriving row the set of queries whose answer it changes."""
+        """For each arriving row, the set of queries whose answer it changes."""
         return self.matches.sets()
 
     def changed(self, queries: int) -> Ints:
-        """The positions, among so many, of the queries whose answer changed."""
+        """The positions of the queries whose answer changed; `queries` is the number of positions."""
         flags = np.zeros(queries, np.bool_)
         for portion in self.sets:
             for part in portion.parts:

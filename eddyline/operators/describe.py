@@ -1,4 +1,4 @@
-"""What EXPLAIN ANALYZE says of filters: how conditions are indexed, and the order in force with its tickets."""
+"""Lines of EXPLAIN ANALYZE about filters: how conditions are indexed, and the current order with its tickets."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def describe_filters(filters: Sequence[RoutedFilter], attributes: Sequence[Expr]
     return lines
 
 
-def _trees(found: GroupedFilter, attributes: Sequence[Expr]) -> list[str]:
-    trees = sorted(found.trees, key=lambda x: -len(x.owners))
+def _trees(filter_: GroupedFilter, attributes: Sequence[Expr]) -> list[str]:
+    trees = sorted(filter_.trees, key=lambda x: -len(x.owners))
     lines = []
     for tree in trees[:MOST_TREES_NAMED]:
         over = ", ".join(text(attributes[a]) for a in tree.attributes.tolist())
@@ -74,13 +74,13 @@ def _check(account: Account) -> str:
 
 
 def describe_ranges(side: RangedSide, name: str) -> list[str]:
-    """What a join over ranges says of the tuples of one input."""
+    """Lines about the tuples of one input of a join over ranges."""
     if not side.runs.known:
         return []
-    found = [r.index.groups for r in side.runs.known]
-    queries, groups = sum(len(g) for g in found), sum(len(g.points) for g in found)
-    hot = sum(int(g.sizes[: g.hot].sum()) for g in found)
-    share = f"{hot / queries:.0%} in {sum(g.hot for g in found)} hotspots" if queries else "none in a hotspot"
+    indexes = [r.index.groups for r in side.runs.known]
+    queries, groups = sum(len(g) for g in indexes), sum(len(g.points) for g in indexes)
+    hot = sum(int(g.sizes[: g.hot].sum()) for g in indexes)
+    share = f"{hot / queries:.0%} in {sum(g.hot for g in indexes)} hotspots" if queries else "none in a hotspot"
     lines = [f"{name} meets {queries} ranges of {side.direction.axes[0].text} in {groups} stabbing groups, {share}"]
     decisions = side.decisions
     total = sum(decisions.tuples.values())

@@ -1,4 +1,4 @@
-"""The value of an expression over the columns of a batch: `sql/functions.py` in Arrow kernels.
+"""Evaluates expressions over the columns of a batch: `sql/functions.py` in Arrow kernels.
 
 `evaluate` is total: data never makes it raise; an operation without a value gives NULL. Intermediate results are
 arrays, or scalars as long as no column is involved, so that kernels use their paths for scalars. Cost: a few
@@ -41,7 +41,7 @@ def evaluate(
     functions: Functions | None = None,
     owners: npt.NDArray[np.int64] | None = None,
 ) -> pa.Array:
-    """One value per row; columns (and params given as arrays) have `length` rows. `owners` are the rows' queries."""
+    """One value per row; columns, and params that are arrays, have `length` rows. `owners` are the rows' queries."""
     return _array(_Batch(columns, params, length, functions, owners).value(expr), length)
 
 
@@ -90,7 +90,7 @@ class _Batch:
                 return result
 
     def _note_overflow(self, function: str, args: Sequence[Value], result: Value) -> None:
-        """An arithmetic result without a value, of arguments that have one."""
+        """Records the rows whose result is NULL although no argument is."""
         if self._failures is None or not isinstance(result, pa.Array) or not result.null_count:
             return
         lost = result.is_null()
@@ -109,14 +109,14 @@ class _Batch:
         return None if self.functions is None else self.functions.failures
 
     def call_udf(self, name: str, args: Sequence[Value], to: pa.DataType) -> pa.Array:
-        assert self.functions is not None, f"no bodies were given, not that of {name} either"
+        assert self.functions is not None, f"there are no function bodies, so none of {name}"
         arrays = [_array(arg, self.length) for arg in args]
-        found = called(name, self.functions.bodies[name], arrays, to, self.length)
-        if len(found.failed):
-            self.functions.note(name, len(found.failed), found.message, found.first)
+        result = called(name, self.functions.bodies[name], arrays, to, self.length)
+        if len(result.failed):
+            self.functions.note(name, len(result.failed), result.message, result.first)
             if self._failures is not None:
-                self._fail(f"The function {name!r} failed for {len(found.failed)} rows: {found.first}", found.failed)
-        return found.values
+                self._fail(f"The function {name!r} failed for {len(result.failed)} rows: {result.first}", result.failed)
+        return result.values
 
 
 def _apply(function: str, to: pa.DataType, args: list[Value]) -> Value:

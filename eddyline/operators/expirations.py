@@ -1,4 +1,4 @@
-"""WITH (emit = 'all'): a `-` for every row that reaches its end, as in the negative-tuple approach of document 3.
+"""WITH (emit = 'all'): sends a `-` for every row that reaches its end (document 3, negative tuples).
 
 Such a change has ts just after exp, so that folding by intervals and folding by signs alone give the same answer.
 """
@@ -31,8 +31,8 @@ class Expirations(Operator):
         due = self.waiting.exp < step.now
         if not due.any():
             return delta
-        gone, self.waiting = self.waiting.take(due).spread(), self.waiting.take(~due).spread()
-        return concat([delta, _ends(gone)], self.types, attached=True)
+        ended, self.waiting = self.waiting.take(due).spread(), self.waiting.take(~due).spread()
+        return concat([delta, _ends(ended)], self.types, attached=True)
 
     def forget(self, queries: Ints) -> None:
         super().forget(queries)
@@ -54,13 +54,13 @@ class Expirations(Operator):
         self.waiting = Delta(columns, None, exp, exp, sign, none, none, query)
 
 
-def _ends(gone: Delta) -> Delta:
-    """One `-` for each row that is still there at its end: those taken back before cancel out."""
-    slots = Slots([c.type for c in gone.columns] + [pa.int64()])
-    slot = slots.of(query_of(gone), [*gone.columns, pa.array(gone.exp)])
+def _ends(ended: Delta) -> Delta:
+    """One `-` for each row that reaches its end; rows retracted before cancel out."""
+    slots = Slots([c.type for c in ended.columns] + [pa.int64()])
+    slot = slots.of(query_of(ended), [*ended.columns, pa.array(ended.exp)])
     left = np.zeros(len(slots), np.int64)
-    np.add.at(left, slot, gone.sign)
+    np.add.at(left, slot, ended.sign)
     first = np.unique(slot, return_index=True)[1]
-    ends = gone.take(np.repeat(first, np.maximum(left, 0)))
+    ends = ended.take(np.repeat(first, np.maximum(left, 0)))
     n = len(ends)
     return replace(ends, ts=ends.exp + 1, sign=np.full(n, -1), first=np.full(n, MAX), last=np.full(n, NO_ARRIVAL))

@@ -1,8 +1,8 @@
-"""One aggregate of a grouping in the form `Extreme`: the rows that can be the extreme of their group now or later.
+"""The state of one aggregate in the form `Extreme`: the rows that can be the extreme of their group now or later.
 
-Rows are kept in a SteM by group. For a set of instants, rows are painted over the instants at which they hold, the best
-rows first (`index/extremes.py`); this also tells until when each extreme will hold. If rows are never retracted, those
-that are the extreme at no coming instant are dropped, so that the skyline of each group is kept.
+Rows are stored in a SteM by group. For a set of instants, rows are painted over the instants at which they hold, the
+best rows first (`index/extremes.py`); this also gives the end of each extreme. If rows are never retracted, those that
+are the extreme at no future instant are dropped, so that only the skyline of each group is stored.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Extremes:
         self.stem = Stem([type_], 1, attached=True, retracts=retracts)
 
     def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
-        """Keeps rows of groups; NULLs are never an extreme."""
+        """Stores rows of groups; NULLs are never an extreme."""
         present = column.is_valid().to_numpy(zero_copy_only=False)
         if present.any():
             own = replace(rows, columns=(column,), query=slot).take(present).spread()
             self.stem.insert(own, [slot[present]], clock)
 
     def at(self, slot: Ints, time: Ints, last: Mask, last_known: Callable[[Ints], Ints]) -> tuple[pa.Array, Ints]:
-        """The extreme of each (slot, time), in that order, and for the last of each slot until when it holds.
+        """The extreme of each (slot, time), in that order, and for the last of each slot its end.
 
         `last_known` gives the instant before the next event of a slot: a group of NULLs may end at any event.
         """
@@ -51,13 +51,13 @@ class Extremes:
             return pa.nulls(len(slot), self.stem.types[0]), ends
         rank = ranks(candidates.columns[0], self.which)
         group = np.searchsorted(groups, query_of(candidates))
-        asked = np.searchsorted(groups, slot)
-        # The instants that matter: those asked for, and the later ones at which a row begins or ends.
+        group_of_slot = np.searchsorted(groups, slot)
+        # Relevant instants: those of the caller, and the later ones at which a row begins or ends.
         begin, end = candidates.ts, candidates.exp
         begins_or_ends = np.concatenate([begin, np.where(end < MAX, end + 1, begin)])
         twice = np.concatenate([group, group])
         ahead = begins_or_ends > time[last][twice]
-        of_group = np.concatenate([asked, twice[ahead]])
+        of_group = np.concatenate([group_of_slot, twice[ahead]])
         instant = np.concatenate([time, begins_or_ends[ahead]])
         order = np.lexsort((instant, of_group))
         of_group, instant = of_group[order], instant[order]
@@ -78,7 +78,7 @@ class Extremes:
         return candidates.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
 
     def _drop_losers(self, probed: list[tuple[Segment, Ints]], winners: Ints, n: int) -> None:
-        """Drops the probed rows that are no winners, once they are half of all n."""
+        """Drops the probed rows that are not winners, once they are half of all n."""
         useful = np.zeros(n, np.bool_)
         useful[winners] = True
         if 2 * np.count_nonzero(useful) > n:

@@ -13,7 +13,7 @@ from eddyline.state.delta import Delta
 
 
 class Filter(Operator):
-    """A condition with parameters needs an attached child; without, it is common to the family."""
+    """A condition with parameters requires an attached child; one without is shared by all queries."""
 
     def __init__(self, node: physical.Filter, children: Sequence[Operator]) -> None:
         super().__init__(node, children)

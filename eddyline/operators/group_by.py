@@ -1,9 +1,9 @@
 """GROUP BY: the aggregates of each group of each query, as they change when rows begin, end and are retracted.
 
-Results wait for the clock. Aggregates in the form `Counted` follow from counters and the events due (`counters.py`),
-those in the form `Extreme` from the rows that can still be the extreme (`extremes.py`). A group's row is sent with the
-end it is known to have: the instant before its counters can change or its extremes must. A row that still holds then is
-sent again, one that changes earlier is retracted. A step costs O(events due * log) for the groups they touch.
+Results wait for the clock. Aggregates in the form `Counted` are computed from counters and due events (`counters.py`),
+those in the form `Extreme` from the rows that can still be the extreme (`extremes.py`). A group's row is sent with its
+known end: the instant before its counters may change or its extremes will. A row that still holds then is sent again;
+one that changes earlier is retracted. A step costs O(due events * log) for the groups they touch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GroupBy(Operator):
         self.slots = Slots([k.type for k in keys])
         self.timeline = Timeline(self.layout.ints, self.layout.floats)
         self.counters = Counters(self.layout)
-        self.wake: Ints = np.empty(0, np.int64)  # by slot, the instant at which it must be looked at again
+        self.wake: Ints = np.empty(0, np.int64)  # by slot, the instant at which it must be processed again
         self.rows = GroupRows([a.type for a in aggregates])
         self.extremes = {
             i: Extremes(form.which, aggregates[i].type, retracts=node.input.retracts)
@@ -113,7 +113,7 @@ class GroupBy(Operator):
         )
 
     def _add_unlisted(self, step: Step, i: int, probing: Probing, touched_by: list[tuple[Ints, Ints, Ints]]) -> Events:
-        """The events of the rows that arriving tuples of input i make with their partners; rows are not listed."""
+        """The events of the joined rows of arriving tuples of input i; the joined rows are not built."""
         assert self.range_sums is not None
         folded = self.range_sums.fold(i, probing)
         slot = self.slots.of(step.queries.ids_at(folded.query), [])
@@ -126,7 +126,7 @@ class GroupBy(Operator):
         return Events(slot, folded.time, folded.ints, folded.floats)
 
     def _start_groups(self, step: Step) -> Events:
-        """Without keys the one group of a query exists from its registration on."""
+        """Without keys, the single group of a query exists from its registration on."""
         if self.keys or step.kind != "replay":
             return self.timeline.none()
         ids = step.queries.ids_at(step.queries.live())
@@ -139,13 +139,13 @@ class GroupBy(Operator):
     # output: versions of the groups' rows become changes
 
     def _versions(self, step: Step, touched: Ints, events: Events) -> Versions:
-        # A row that has ended by itself has an entry right after its end, so that it is sent again if it still holds.
-        runs_out = self.rows.end[touched] + 1
+        # A row that has reached its end gets an event just after it, so that it is sent again if it still holds.
+        after_end = self.rows.end[touched] + 1
         renewed = (self.rows.place[touched] >= 0) & (self.rows.end[touched] < step.now)
         n = int(renewed.sum())
         still = Events(
             touched[renewed],
-            runs_out[renewed],
+            after_end[renewed],
             np.zeros((n, self.layout.ints), np.int64),
             np.zeros((n, self.layout.floats)),
         )
@@ -185,7 +185,7 @@ class GroupBy(Operator):
         )
 
     def _set_wake(self, groups: Ints, until: Ints) -> None:
-        """A group with a row is looked at again when the row ends or may change, one without at its next event."""
+        """A group with a row wakes when the row ends or may change; one without wakes at its next event."""
         end = np.minimum(self.rows.end[groups], until)
         changes = np.where(end < MAX, end + 1, MAX)
         self.wake[groups] = np.where(self.rows.place[groups] == NONE, self.timeline.next_time(groups), changes)
@@ -200,7 +200,7 @@ class GroupBy(Operator):
         self.wake = grown(self.wake, n, MAX)
 
     def _compact(self) -> None:
-        """Removes groups that are empty, once they are most of all."""
+        """Removes empty groups, once they are the majority."""
         n = len(self.slots)
         if not self.keys or not worth_clearing(n, np.count_nonzero(self.counters.totals[:n, 0])):
             return

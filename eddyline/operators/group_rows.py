@@ -1,7 +1,7 @@
-"""The row that each group has in the answer: its values, and the end it was sent with.
+"""The current row of each group in the answer: its values, and the end it was sent with.
 
-In a step a group's row may have several versions, one after the other. `update` compares them with the row sent before
-and gives the changes to send (`index/versions.py`); rows that did not change are not sent.
+In a step, a group's row may have several successive versions. `update` compares them with the row sent before and
+returns the changes to send (`index/versions.py`); rows that did not change are not sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Versions:
-    """What the rows of some groups were in a step: one entry per group and instant, in that order."""
+    """The rows of groups in one step: one entry per group and instant, in that order."""
 
     slot: Ints
     time: Ints
@@ -40,9 +40,9 @@ class Versions:
 class GroupRows:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.end: Ints = np.empty(0, np.int64)  # by slot, the end its row was sent with
-        self.place: Ints = np.empty(0, np.int64)  # by slot, where the values of its row stand; NONE if it has no row
+        self.place: Ints = np.empty(0, np.int64)  # by slot, the position of its row in `values`; NONE if it has no row
         self.values: list[pa.Array] = [pa.array([], x) for x in types]
-        self.height = 0  # of the values; some may belong to no group any more
+        self.height = 0  # of `values`; some rows may no longer be in use
 
     def grow(self, slots: int) -> None:
         self.end, self.place = grown(self.end, slots, MAX), grown(self.place, slots, NONE)
@@ -52,7 +52,7 @@ class GroupRows:
         self.end, self.place = self.end[:n][used], self.place[:n][used]
 
     def update(self, versions: Versions) -> tuple[Ints, Ints, list[pa.Array]]:
-        """Sends the differences between versions. Returns the slot of each change; its sign, ts and exp; its values."""
+        """The changes between versions: the slot of each change; its sign, ts and exp; its values."""
         groups = versions.slot[versions.last]
         entry_at = np.append(0, np.nonzero(versions.last)[0] + 1)
         before = self.place[groups]
@@ -82,7 +82,7 @@ class GroupRows:
         return np.where(versions.exists, code, NONE), sent_code
 
     def _replace(self, groups: Ints, entry: Ints, end: Ints, columns: Sequence[pa.Array]) -> None:
-        """Keeps the rows that are in the answer now; `entry` is where a new one stands in the columns."""
+        """Stores the rows that are in the answer now; `entry` is the position of a new one in the columns."""
         fresh = entry >= 0
         places = np.where(entry == NONE, NONE, self.place[groups])
         places[fresh] = self.height + np.arange(int(fresh.sum()))

@@ -1,8 +1,8 @@
-"""Matching: an arriving batch is a query over the table of queries.
+"""Matching: joins an arriving batch with the table of queries.
 
-Changes common to a family are joined with its query table under the conditions that hold parameters, giving changes
-that belong to single queries. Grouped filters (`query_index.py`) find the pairs; those they are not sure of, and what
-no index can answer, are decided by evaluating the condition, clause by clause, in the eddy's order.
+Changes shared by a family are joined with its query table under the conditions with parameters; the results are changes
+per query. Grouped filters (`query_index.py`) compute candidate pairs. Where a filter is unsure, or no index can answer
+a clause, the condition is evaluated clause by clause, in the eddy's order.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Matcher:
         self.index = QueryIndex(self.condition)
 
     def match(self, step: Step, delta: Delta) -> Delta:
-        """Changes common to the family, as changes of the queries they satisfy."""
+        """Changes shared by the family, as changes of the queries they match."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
         live = step.queries.live()
-        if len(live) == 1 and self._plain:  # for one query a condition is evaluated sooner than looked up
+        if len(live) == 1 and self._plain:  # for one query, evaluation is cheaper than an index
             return self._match_one(step, delta, live)
         return self.attached(step, delta, *paired(self.prepare(step, delta).sets(), step.room))
 
@@ -61,20 +61,20 @@ class Matcher:
         change = np.arange(len(delta))
         change, position = self.holding(step, delta, change, np.full(len(delta), live[0]))
         step.room.take(len(change), CHANGE)
-        found = delta if len(change) == len(delta) else delta.take(change)
-        return self._ended(step, replace(found, query=step.queries.ids_at(position)), position)
+        matches = delta if len(change) == len(delta) else delta.take(change)
+        return self._ended(step, replace(matches, query=step.queries.ids_at(position)), position)
 
     @cached_property
     def _plain(self) -> bool:
-        """Whether it does not matter which parts of the condition are evaluated: none calls a function or overflows."""
+        """Whether evaluating the condition has no side effects: no clause calls a function or can overflow."""
         return not (self.condition.calls_functions or any(may_overflow(c) for c in self.condition.checks))
 
     def prepare(self, step: Step, delta: Delta) -> Matching:
-        """What is needed to match these changes later, whatever happens to the table of queries until then."""
+        """A deferred matching of these changes with the queries as they are now."""
         return Matching(self, step, delta, self.index.runs(step.queries, step.functions))
 
     def filter(self, step: Step, delta: Delta) -> Delta:
-        """Changes already attached, under the same condition."""
+        """The attached changes that satisfy the condition."""
         position = step.queries.positions(query_of(delta))
         kept = step.queries.alive[position] & (delta.first >= step.queries.since_at(position))
         delta, position = delta.take(kept), position[kept]
@@ -85,9 +85,9 @@ class Matcher:
         return self._ended(step, delta, position)
 
     def holding(self, step: Step, delta: Delta, change: Ints, position: Ints) -> tuple[Ints, Ints]:
-        """Of some pairs those that satisfy the whole condition.
+        """The pairs that satisfy the whole condition.
 
-        Where a host wants to know whose failures there are, the order is fixed: a clock must not decide who fails.
+        If the host attributes failures to queries, the order is fixed, so that measured times do not decide who fails.
         """
         for i in self.index.check_order() if step.functions.failures is None else range(len(self.condition.checks)):
             if not len(change):
@@ -97,38 +97,38 @@ class Matcher:
             kept = (
                 _holds(check, step, delta, change, position)
                 if params_of(check)
-                else _holds_alike(check, step, delta, change)
+                else _holds_shared(check, step, delta, change)
             )
             self.index.learn_check(i, len(change), int(np.count_nonzero(kept)), time.perf_counter() - begun)
             change, position = change[kept], position[kept]
         return change, position
 
     def attached(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
-        """Pairs as changes of queries: ends rows by the query's windows, and names the query."""
+        """Pairs as changes of queries, with the ends that the queries' windows give them."""
         step.room.take(len(change), CHANGE)
         return self._ended(step, replace(delta.take(change), query=step.queries.ids_at(position)), position)
 
-    def _ended(self, step: Step, found: Delta, position: Ints) -> Delta:
+    def _ended(self, step: Step, changes: Delta, position: Ints) -> Delta:
         """Changes of queries at these positions, with the ends that the queries' windows give them."""
         for window in self.pending:
-            if not len(found):
+            if not len(changes):
                 break
-            asked = position[:1] if (position == position[0]).all() else position
-            params = step.queries.params_at(params_of(window.size), asked)
-            size = evaluate(window.size, (), params, len(asked), step.functions, step.queries.ids_at(asked))
+            needed = position[:1] if (position == position[0]).all() else position
+            params = step.queries.params_at(params_of(window.size), needed)
+            size = evaluate(window.size, (), params, len(needed), step.functions, step.queries.ids_at(needed))
             width = size.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            width = np.broadcast_to(width, len(found))
-            at = found.columns[window.time]
-            begin = micros(at if found.rows is None else take(at, found.rows))
+            width = np.broadcast_to(width, len(changes))
+            at = changes.columns[window.time]
+            begin = micros(at if changes.rows is None else take(at, changes.rows))
             end = np.where(begin > MAX - np.maximum(width, 0), MAX, begin + width)
-            found = replace(found, exp=np.minimum(found.exp, end)).take(width >= 0)
+            changes = replace(changes, exp=np.minimum(changes.exp, end)).take(width >= 0)
             position = position[width >= 0]
-        return found.take(found.ts <= found.exp)
+        return changes.take(changes.ts <= changes.exp)
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Changes about to be matched with the queries of one moment."""
+    """A deferred matching of changes with an immutable view of the queries."""
 
     matcher: Matcher
     step: Step
@@ -140,46 +140,46 @@ class Matching:
         return [attribute_values(a, self.delta, self.step.functions) for a in self.matcher.condition.attributes]
 
     @cached_property
-    def _all_seen(self) -> bool:
-        """Whether every query sees all these changes: none was registered after one of them arrived."""
+    def _all_visible(self) -> bool:
+        """Whether all changes are visible to every query: none was registered after one of them arrived."""
         return not len(self.delta) or int(self.delta.first.min()) >= self.step.queries.latest
 
     def count(self) -> int:
-        """How many pairs (change, query) there are."""
+        """The number of pairs (change, query)."""
         return int(self.counts().sum())
 
     def counts(self) -> Ints:
-        """How many queries each change belongs to."""
+        """The number of queries that each change matches."""
         none = np.empty(0, np.int64)
-        if not self._all_seen:
+        if not self._all_visible:
             return np.concatenate([none, *(p.counts for p in self.sets())])
         return np.concatenate([none, *self._in_portions(self._counts)])
 
-    def _counts(self, start: int, rows: int, found: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Ints:
-        total: Ints = sum((m.counts for _, m in found), np.zeros(rows, np.int64))
-        for run, matches in found:
+    def _counts(self, start: int, rows: int, by_run: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Ints:
+        total: Ints = sum((m.counts for _, m in by_run), np.zeros(rows, np.int64))
+        for run, matches in by_run:
             change, _ = self._decided(run, start, matches)
             total += np.bincount(change - start, minlength=len(total))
         return total
 
     def sets(self) -> list[Portion]:
-        """For every change the set of queries it belongs to, some changes at a time."""
-        found = self._in_portions(self._sets, "lists")
-        return found if self._all_seen else [self._seen(p) for p in found]
+        """For each change, the set of queries it matches, in portions of changes."""
+        sets = self._in_portions(self._sets, "lists")
+        return sets if self._all_visible else [self._visible(p) for p in sets]
 
-    def _seen(self, portion: Portion) -> Portion:
-        """Without the queries that were registered after the change had come."""
-        found = portion.listed()
-        row = np.repeat(np.arange(portion.rows), found.counts)
+    def _visible(self, portion: Portion) -> Portion:
+        """The portion without the queries that were registered after the change arrived."""
+        queries = portion.listed()
+        row = np.repeat(np.arange(portion.rows), queries.counts)
         first = self.delta.first[portion.start + row]
-        kept = first >= self.step.queries.since_at(found.members.astype(np.int64))
-        parts = (lists(portion.rows, row[kept].astype(np.int32), found.members[kept]),)
+        kept = first >= self.step.queries.since_at(queries.members.astype(np.int64))
+        parts = (lists(portion.rows, row[kept].astype(np.int32), queries.members[kept]),)
         return Portion(portion.start, portion.rows, parts)
 
-    def _sets(self, start: int, rows: int, found: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Portion:
+    def _sets(self, start: int, rows: int, by_run: Sequence[tuple[Run[RoutedFilter], Matches]]) -> Portion:
         parts: list[Lists | Containers] = []
         listed_rows, listed = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for run, matches in found:
+        for run, matches in by_run:
             row, number = matches.pairs.rows[: matches.pairs.used], matches.pairs.numbers[: matches.pairs.used]
             if matches.unsure:
                 sure = number >= 0
@@ -196,24 +196,24 @@ class Matching:
     def _in_portions(
         self, work: Callable[[int, int, Sequence[tuple[Run[RoutedFilter], Matches]]], Result], what: str = "counts"
     ) -> list[Result]:
-        """The results of work over portions of the changes: where one begins, its length, and what was found by run."""
+        """Calls `work` for portions of the changes, with the start, the length and the matches of each run."""
         columns = self._columns
         flags = [r.alive(self.step.queries) for r in self.runs]
 
-        def look(start: int, stop: int) -> Result:
+        def search(start: int, stop: int) -> Result:
             part = [c.slice(start, stop) for c in columns]
             runs = zip(self.runs, flags, strict=True)
             return work(
                 start, stop - start, [(run, run.index.search(part, stop - start, alive, what)) for run, alive in runs]
             )
 
-        # functions of the user's are called by one thread
+        # one thread calls the user's functions
         threads = 1 if self.matcher.condition.calls_functions else self.step.threads
         largest = rows_to_list(r.index for r in self.runs) if what == "lists" else None
-        return in_portions(len(self.delta), threads, look, largest)
+        return in_portions(len(self.delta), threads, search, largest)
 
     def _decided(self, run: Run[RoutedFilter], start: int, matches: Matches) -> tuple[Ints, Ints]:
-        """The pairs a filter was not sure of, each once, as far as they hold."""
+        """The pairs of which a filter was unsure and which satisfy the condition, each once."""
         none = np.empty(0, np.int64)
         if not matches.unsure:
             return none, none
@@ -222,8 +222,8 @@ class Matching:
         change = matches.pairs.rows[unsure].astype(np.int64) + start
         position = run.position_of(~numbers[unsure]).astype(np.int64)
         change, position = once(change, position, len(self.step.queries))
-        seen = self.delta.first[change] >= self.step.queries.since_at(position)
-        change, position = change[seen], position[seen]
+        visible = self.delta.first[change] >= self.step.queries.since_at(position)
+        change, position = change[visible], position[visible]
         parts = [(none, none)]
         for begin in range(0, len(change), PAIRS_AT_ONCE):
             end = begin + PAIRS_AT_ONCE
@@ -233,7 +233,7 @@ class Matching:
 
 @dataclass(frozen=True)
 class Portion:
-    """The sets of some consecutive changes, from number `start` on: positions of queries, in disjoint parts."""
+    """The sets of queries of `rows` consecutive changes from `start` on: query positions, in disjoint parts."""
 
     start: int
     rows: int
@@ -241,42 +241,42 @@ class Portion:
 
     @property
     def counts(self) -> Ints:
-        found: Ints = sum((p.counts for p in self.parts), np.zeros(self.rows, np.int64))
-        return found
+        counts: Ints = sum((p.counts for p in self.parts), np.zeros(self.rows, np.int64))
+        return counts
 
     def listed(self) -> Lists:
         return merged(self.rows, self.parts)
 
 
 def paired(sets: Sequence[Portion], room: Room) -> tuple[Ints, Ints]:
-    """Pairs (change, query position) of some portions, in that order: it does not tell how the queries are indexed.
+    """Pairs (change, query position) of portions, sorted, so that the order does not depend on the index.
 
     They are counted before they are listed."""
     room.require(sum(int(p.counts.sum()) for p in sets), CHANGE)
-    found = [(p.start, p.listed()) for p in sets]
-    changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in found]
-    position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in found)]).astype(np.int64)
+    listed = [(p.start, p.listed()) for p in sets]
+    changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in listed]
+    position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in listed)]).astype(np.int64)
     return np.concatenate([np.empty(0, np.int64), *changes]), position
 
 
 def attribute_values(attribute: Expr, delta: Delta, functions: Functions) -> ValueColumn:
-    """The values that changes have of an attribute, as a grouped filter takes them."""
+    """The values of an attribute for these changes, as input of a grouped filter."""
     return value_column(evaluate(attribute, columns_for(delta, columns_of(attribute)), (), len(delta), functions))
 
 
 def once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
-    """Every pair once, by change, then by query position, which is below `queries`."""
+    """The distinct pairs, sorted by change, then by query position; positions are below `queries`."""
     pairs = np.sort(change * queries + position)
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
     return pairs // queries, pairs % queries
 
 
-def _holds_alike(condition: Expr, step: Step, delta: Delta, change: Ints) -> Mask:
-    """A condition that is the same for all queries: evaluated once for each change."""
+def _holds_shared(condition: Expr, step: Step, delta: Delta, change: Ints) -> Mask:
+    """A condition without parameters: evaluated once per change."""
     distinct, which = np.unique(change, return_inverse=True)
     columns = columns_for(delta.take(distinct), columns_of(condition))
-    found: Mask = holds(condition, columns, (), len(distinct), step.functions)[which]
-    return found
+    mask: Mask = holds(condition, columns, (), len(distinct), step.functions)[which]
+    return mask
 
 
 def _holds(condition: Expr, step: Step, delta: Delta, change: Ints, position: Ints) -> Mask:

@@ -1,11 +1,11 @@
 """A pool: the conditions of many small families over one stream, indexed together.
 
-Texts that differ in more than constants are of different families; asked one by one, a thousand of them would cost a
-batch a thousand rounds. Here their queries are numbered across families and share the grouped filters: document 1's
-single flow for all queries of a source (section 3.2). Attributes are the same if their expressions are.
+Texts that differ in more than constants belong to different families; matched separately, a thousand families would
+cost a batch a thousand searches. In a pool, their queries are numbered across families and share grouped filters.
+Attributes are equal if their expressions are.
 
-The queries are indexed in runs as in `query_index.py`; a run covers stretches of the tables of its families. A family
-that has grown has an index of its own, where its matches can be counted without being listed.
+The queries are indexed in runs as in `query_index.py`; a run covers stretches of the query tables of its families. A
+large family has an index of its own, which counts matches without listing them. (Document 1, section 3.2.)
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Numbers32 = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 MOST_QUERIES = 4096  # of a family in a pool
-FEWEST_FAMILIES = 4  # that are worth a pool
-NEVER = -1
+FEWEST_FAMILIES = 4  # that justify a pool
+NEVER = -1  # no view of a query table has removed so many rows
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Queries start … stop of a family, while its table has been cleared away so often."""
+    """Positions start … stop of a family's query table; valid while the table has removed this many rows."""
 
     family: int
     start: int
     stop: int
-    cleared: int
+    removed: int
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -56,22 +56,22 @@ class Stretch:
 
 @dataclass(frozen=True)
 class PoolRun:
-    """Some stretches in one grouped filter; by number, which stretch it is of. `attributes` are among the pool's."""
+    """Stretches that share one grouped filter, which numbers their queries. `attributes` are indexes of the pool's."""
 
     stretches: tuple[Stretch, ...]
     begins: Ints  # the first number of each stretch
     attributes: tuple[int, ...]
     routed: RoutedFilter
-    stood: int  # how many of its queries were not dropped when it was made
+    live: int  # how many of its queries were not dropped when it was built
 
     def __len__(self) -> int:
         return sum(len(s) for s in self.stretches)
 
     def without(self, families: Set[int]) -> PoolRun:
-        """The same run, in which the queries of some families never count again."""
+        """The same run with the stretches of some families made invalid."""
         if families.isdisjoint(s.family for s in self.stretches):
             return self
-        stretches = tuple(replace(s, cleared=NEVER) if s.family in families else s for s in self.stretches)
+        stretches = tuple(replace(s, removed=NEVER) if s.family in families else s for s in self.stretches)
         return replace(self, stretches=stretches)
 
     @cached_property
@@ -83,11 +83,11 @@ class PoolRun:
         return np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in self.stretches])
 
     def alive(self, steps: Mapping[int, Step]) -> Flags:
-        """By number, whether its query stands; empty if all do."""
+        """By number, whether the query is registered; empty if all are."""
         flags = np.ones(len(self), np.bool_)
         for begin, s in zip(self.begins.tolist(), self.stretches, strict=True):
             step = steps.get(s.family)
-            current = step is not None and step.queries.removed == s.cleared
+            current = step is not None and step.queries.removed == s.removed
             flags[begin : begin + len(s)] = step.queries.alive[s.start : s.stop] if step and current else False
         return ALL_ALIVE if flags.all() else flags
 
@@ -97,61 +97,61 @@ class Pool:
         self.attributes: list[Expr] = []
         self._numbers: dict[Expr, int] = {}
         self.runs: tuple[PoolRun, ...] = ()
-        self._known: dict[int, Stretch] = {}  # by family: all of it that is indexed
+        self._known: dict[int, Stretch] = {}  # by family: the part of its table that is indexed
 
     def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:
-        """What is needed to match these changes later with the queries of some families as they are now."""
-        self._let_go(steps)
+        """A deferred matching of these changes with the queries of some families as they are now."""
+        self._evict(steps)
         new, alive = list(self._new(steps)), [r.alive(steps) for r in self.runs]
-        mostly_gone = self._mostly_gone(alive)
-        if new or mostly_gone:
-            self._index(new, matchers, steps, anew=mostly_gone)
+        rebuild = self._mostly_dropped(alive)
+        if new or rebuild:
+            self._index(new, matchers, steps, rebuild=rebuild)
             alive = [r.alive(steps) for r in self.runs]
         return PoolMatching(self, delta, self.runs, alive, matchers, steps)
 
     def _new(self, steps: Mapping[int, Step]) -> Iterator[Stretch]:
         for family, step in steps.items():
             queries, known = step.queries, self._known.get(family)
-            start = known.stop if known is not None and known.cleared == queries.removed else 0
+            start = known.stop if known is not None and known.removed == queries.removed else 0
             if start < len(queries):
                 yield Stretch(family, start, len(queries), queries.removed)
 
-    def _let_go(self, steps: Mapping[int, Step]) -> None:
-        """Families that are here no more are forgotten: if one comes back, it comes anew."""
-        gone = self._known.keys() - steps.keys()
-        if not gone:
+    def _evict(self, steps: Mapping[int, Step]) -> None:
+        """Evicts families that are no longer in the pool; one that returns is indexed again."""
+        evicted = self._known.keys() - steps.keys()
+        if not evicted:
             return
-        for family in gone:
+        for family in evicted:
             del self._known[family]
-        self.runs = tuple(r.without(gone) for r in self.runs)
+        self.runs = tuple(r.without(evicted) for r in self.runs)
 
-    def _mostly_gone(self, alive: Sequence[Flags]) -> bool:
-        stand = sum(int(f.sum()) if len(f) else len(r) for r, f in zip(self.runs, alive, strict=True))
-        return 2 * stand < sum(r.stood for r in self.runs)
+    def _mostly_dropped(self, alive: Sequence[Flags]) -> bool:
+        live = sum(int(f.sum()) if len(f) else len(r) for r, f in zip(self.runs, alive, strict=True))
+        return 2 * live < sum(r.live for r in self.runs)
 
     def _index(
-        self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step], *, anew: bool
+        self, new: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step], *, rebuild: bool
     ) -> None:
-        """Takes up new stretches, with runs that are not much longer; with all there are, if they are made `anew`."""
+        """Indexes new stretches, merged with the runs that are not much longer, or with all runs if `rebuild`."""
         runs, taken = list(self.runs), list(new)
-        if anew:
+        if rebuild:
             taken += [s for r in runs for s in r.stretches]
             runs = []
         size = sum(len(s) for s in taken)
         while runs and len(runs[-1]) < GROWTH * size:
             taken += runs.pop().stretches
             size = sum(len(s) for s in taken)
-        standing = [s for s in taken if s.family in steps and steps[s.family].queries.removed == s.cleared]
-        if standing:
-            runs.append(self._run(_joined(standing), matchers, steps))
+        valid = [s for s in taken if s.family in steps and steps[s.family].queries.removed == s.removed]
+        if valid:
+            runs.append(self._run(_joined(valid), matchers, steps))
         self.runs = tuple(runs)
         for s in new:
-            self._known[s.family] = Stretch(s.family, 0, s.stop, s.cleared)
+            self._known[s.family] = Stretch(s.family, 0, s.stop, s.removed)
 
     def _run(self, stretches: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolRun:
         begins = np.cumsum([0, *(len(s) for s in stretches)])
         n = int(begins[-1])
-        single: dict[int, list[list[Ranges]]] = {}  # by attribute: the first of each family together, the second, …
+        single: dict[int, list[list[Ranges]]] = {}  # by attribute: the first ranges of all families, the second ones, …
         choices: dict[int, list[Ranges]] = {}
         required, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_)
         for begin, s in zip(begins.tolist(), stretches, strict=False):
@@ -168,15 +168,15 @@ class Pool:
                 if more is not None:
                     choices.setdefault(a, []).append(replace(more, owner=more.owner + begin))
         used = tuple(sorted(single.keys() | choices.keys()))
-        together = Terms(
+        all_terms = Terms(
             n,
             tuple(tuple(merged_ranges(level) for level in single.get(a, [])) for a in used),
             tuple(merged_ranges(choices[a]) if a in choices else None for a in used),
             required,
             partial,
         )
-        stood = sum(int(steps[s.family].queries.alive[s.start : s.stop].sum()) for s in stretches)
-        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(together)), stood)
+        live = sum(int(steps[s.family].queries.alive[s.start : s.stop].sum()) for s in stretches)
+        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(all_terms)), live)
 
     def _attribute(self, expr: Expr) -> int:
         if expr not in self._numbers:
@@ -186,19 +186,19 @@ class Pool:
 
 
 def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Stretches of one family that follow each other become one."""
-    found: list[Stretch] = []
+    """The stretches, adjacent ones of one family merged."""
+    joined: list[Stretch] = []
     for s in sorted(stretches, key=lambda s: (s.family, s.start)):
-        if found and found[-1].family == s.family and found[-1].stop == s.start:
-            found[-1] = replace(found[-1], stop=s.stop)
+        if joined and joined[-1].family == s.family and joined[-1].stop == s.start:
+            joined[-1] = replace(joined[-1], stop=s.stop)
         else:
-            found.append(s)
-    return found
+            joined.append(s)
+    return joined
 
 
 @dataclass(frozen=True)
 class PoolMatching:
-    """Changes about to be matched with the queries of many families, as they were at one moment."""
+    """A deferred matching of changes with immutable views of the queries of many families."""
 
     pool: Pool
     delta: Delta
@@ -208,7 +208,7 @@ class PoolMatching:
     steps: Mapping[int, Step]
 
     def of(self, family: int) -> FamilyMatching | None:
-        """What is found for one family; None if it is not in the pool."""
+        """The matching of one family; None if it is not in the pool."""
         return FamilyMatching(self, family) if family in self.steps else None
 
     @cached_property
@@ -219,7 +219,7 @@ class PoolMatching:
 
     @cached_property
     def tally(self) -> dict[int, int]:
-        """By family, how many pairs (change, query) there are. O(pairs), a few at a time."""
+        """The number of pairs (change, query) by family. O(pairs) time; memory for one portion."""
         total: dict[int, int] = dict.fromkeys(self.steps, 0)
         for portion in self._in_portions(self._tally):
             for family, n in portion.items():
@@ -228,7 +228,7 @@ class PoolMatching:
 
     @cached_property
     def whole_tally(self) -> dict[int, int] | None:
-        """As `tally`; None if some family cannot be matched."""
+        """As `tally`; None if matching some family fails."""
         try:
             return self.tally
         except Exception:
@@ -236,15 +236,15 @@ class PoolMatching:
 
     @cached_property
     def whole_by_family(self) -> dict[int, list[Portion]] | None:
-        """As `by_family`; None if some family cannot be matched."""
+        """As `by_family`; None if matching some family fails."""
         try:
             return self.by_family
         except Exception:
             return None
 
-    def _tally(self, start: int, rows: int, found: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
+    def _tally(self, start: int, rows: int, by_run: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
         total: dict[int, int] = {}
-        for run, matches in found:
+        for run, matches in by_run:
             counts = np.zeros(len(run.stretches), np.int64)
             for sets in matches.sets:
                 counts += tally(sets, run.stretch_of, len(counts))
@@ -257,19 +257,19 @@ class PoolMatching:
 
     @cached_property
     def by_family(self) -> dict[int, list[Portion]]:
-        """By family, for every change the set of its queries."""
-        found: dict[int, list[Portion]] = {}
+        """For each family and each change, the set of the family's queries that match."""
+        sets: dict[int, list[Portion]] = {}
         for start, rows, parts in self._in_portions(self._lists):
             for family in self.steps:
                 mine = (parts[family],) if family in parts else ()
-                found.setdefault(family, []).append(Portion(start, rows, mine))
-        return found
+                sets.setdefault(family, []).append(Portion(start, rows, mine))
+        return sets
 
     def _lists(
-        self, start: int, rows: int, found: Sequence[tuple[PoolRun, Matches]]
+        self, start: int, rows: int, by_run: Sequence[tuple[PoolRun, Matches]]
     ) -> tuple[int, int, dict[int, Lists]]:
         pairs: dict[int, list[tuple[Numbers32, Numbers32]]] = {}
-        for run, matches in found:
+        for run, matches in by_run:
             row, number = self._sure(run, start, matches)
             more = merged(rows, matches.sets)
             row = np.concatenate([row, np.repeat(np.arange(rows, dtype=np.int32), more.counts)])
@@ -280,14 +280,14 @@ class PoolMatching:
             for i in np.nonzero(np.diff(ends))[0].tolist():
                 mine = order[ends[i] : ends[i + 1]]
                 pairs.setdefault(run.stretches[i].family, []).append((row[mine], run.position_of[number[mine]]))
-        together = {}
+        listed = {}
         for family, parts in pairs.items():
             row, position = (np.concatenate(side) for side in zip(*parts, strict=True))
-            together[family] = lists(rows, row, position)
-        return start, rows, together
+            listed[family] = lists(rows, row, position)
+        return start, rows, listed
 
     def _sure(self, run: PoolRun, start: int, matches: Matches) -> tuple[Numbers32, Numbers32]:
-        """The pairs (row of the portion, number) that were listed, those that had to be decided too."""
+        """The listed pairs (row of the portion, number), with the unsure ones that satisfy the condition."""
         used = matches.pairs.used
         row, number = matches.pairs.rows[:used], matches.pairs.numbers[:used]
         if not matches.unsure:
@@ -309,20 +309,20 @@ class PoolMatching:
     def _in_portions(self, work: Callable[[int, int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
         columns = self._columns
 
-        def look(start: int, stop: int) -> Result:
-            found = []
+        def search(start: int, stop: int) -> Result:
+            by_run = []
             for run, alive in zip(self.runs, self.alive, strict=True):
                 part = [columns[a].slice(start, stop) for a in run.attributes]
-                found.append((run, run.routed.search(part, stop - start, alive, "lists")))
-            return work(start, stop - start, found)
+                by_run.append((run, run.routed.search(part, stop - start, alive, "lists")))
+            return work(start, stop - start, by_run)
 
         largest = rows_to_list(r.routed for r in self.runs)
-        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, look, largest)
+        return in_portions(len(self.delta), next(iter(self.steps.values())).threads, search, largest)
 
 
 @dataclass(frozen=True)
 class FamilyMatching:
-    """What a pool finds for one family: as `Matching`."""
+    """The matching of one family in a pool, with the interface of `Matching`."""
 
     pool: PoolMatching
     family: int
@@ -332,17 +332,17 @@ class FamilyMatching:
         return self._alone.count() if tally is None else tally[self.family]
 
     def has_matches(self) -> bool:
-        """Whether there are matches, or may be where that cannot be told without matching the family alone."""
-        found = self.pool.whole_by_family
-        return found is None or any(p.counts.any() for p in found.get(self.family, []))
+        """Whether there are matches; True also if only matching the family alone could tell."""
+        sets = self.pool.whole_by_family
+        return sets is None or any(p.counts.any() for p in sets.get(self.family, []))
 
     def sets(self) -> list[Portion]:
-        found = self.pool.whole_by_family
-        return self._alone.sets() if found is None else found.get(self.family, [])
+        sets = self.pool.whole_by_family
+        return self._alone.sets() if sets is None else sets.get(self.family, [])
 
     @property
     def _alone(self) -> Matching:
-        """The same matches without the others: where matching all of them fails, only those who fail alone do."""
+        """The matching of this family alone, so that one family that fails does not make the others fail."""
         step = self.pool.steps[self.family]
         then = step.queries.only(step.queries.ids_at(step.queries.live()))
         return self.pool.matchers[self.family].prepare(replace(step, queries=then), self.pool.delta)

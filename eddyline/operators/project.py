@@ -1,4 +1,4 @@
-"""Projection: new columns from old. Without parameters it works once per row, however many queries a row is of."""
+"""Projection. Without parameters, a row is computed once, however many queries share it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Project(Operator):
         super().__init__(node, children)
         self.exprs = tuple(o.expr for o in node.outputs)
         self.params_used = {p for e in self.exprs for p in params_of(e)}
-        self.by_query = bool(self.params_used)
+        self.per_query = bool(self.params_used)
 
     def pull(self, step: Step) -> Delta:
         return self.apply(step, self.children[0].pull(step))
@@ -37,13 +37,13 @@ class Project(Operator):
         return self.children[0].pool_filter() if self.deferrable else None
 
     def apply(self, step: Step, delta: Delta) -> Delta:
-        """The projection of some changes."""
+        """The projection of these changes."""
         if not len(delta):
             return self.none()
         params: Sequence[Any] = ()
-        if self.by_query or len(delta) < len(delta.columns[0]):
+        if self.per_query or len(delta) < len(delta.columns[0]):
             delta = delta.spread()
-        if self.by_query:
+        if self.per_query:
             params = step.queries.params_at(self.params_used, step.queries.positions(query_of(delta)))
         height = len(delta) if delta.rows is None else len(delta.columns[0])
         owners = delta.query if delta.rows is None else None

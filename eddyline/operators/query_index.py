@@ -1,4 +1,4 @@
-"""The table of a family's queries as grouped filters, in runs: which queries' conditions does a row satisfy?"""
+"""The index of a family's query table: grouped filters, in runs, which match rows with the queries' conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLE = 128  # rows of a batch from which the eddy learns
 
 
 class RoutedFilter:
-    """A grouped filter with an eddy, which says in which order rows visit the attributes of its bitmaps."""
+    """A grouped filter with an eddy, which orders the attributes of its bitmaps."""
 
     def __init__(self, filter_: GroupedFilter) -> None:
         self.filter = filter_
@@ -32,11 +32,11 @@ class RoutedFilter:
 
     @property
     def blocks(self) -> int:
-        """How many blocks of bitmaps it has: what listing takes for a row."""
+        """The number of blocks of its bitmaps: the cost of listing one row."""
         return sum(m.blocks for m in self.filter.maps)
 
     def search(self, columns: Sequence[ValueColumn], rows: int, alive: Flags, what: str) -> Matches:
-        """What some rows satisfy; they visit the attributes of bitmaps in the eddy's order."""
+        """The conditions that rows satisfy; rows visit the attributes of bitmaps in the eddy's order."""
         matches = search(self.filter, columns, rows, alive, self._order, what)
         for maps, entered in zip(self.filter.maps, matches.entered, strict=True):
             for attribute, times in zip(maps.attributes.tolist(), entered.tolist(), strict=True):
@@ -44,7 +44,7 @@ class RoutedFilter:
         return matches
 
     def _order(self, maps: Bitmaps, codes: Codes) -> Ints:
-        """The order for some rows, learnt from a few of them."""
+        """The order of attributes for these rows, learnt from a sample of them."""
         some = codes[:, :: max(1, codes.shape[1] // SAMPLE)]
         attributes = maps.attributes.tolist()
         for a, predicates, accepted in zip(
@@ -55,14 +55,14 @@ class RoutedFilter:
 
 
 def rows_to_list(filters: Iterable[RoutedFilter]) -> int:
-    """How many rows to list at once, so that the room for their sets stays moderate."""
+    """The number of rows to list at once, which bounds the memory for their sets."""
     return LARGEST // (1 + max((f.blocks for f in filters), default=0) // 4)
 
 
 class QueryIndex:
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
-        self.eddy = Eddy()  # among the clauses that are evaluated
+        self.eddy = Eddy()  # orders the clauses that are evaluated
         self.runs = QueryRuns(self._filter)
 
     def _filter(self, queries: QueryRows, positions: Ints, functions: Functions) -> RoutedFilter:
@@ -71,7 +71,7 @@ class QueryIndex:
     # the clauses that are evaluated
 
     def check_order(self) -> list[int]:
-        """In which order the clauses of the condition are evaluated."""
+        """The order in which the clauses of the condition are evaluated."""
         return self.eddy.order(range(len(self.condition.checks)))
 
     def learn_check(self, clause: int, pairs: int, held: int, seconds: float) -> None:

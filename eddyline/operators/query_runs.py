@@ -1,9 +1,8 @@
 """Indexes over the table of a family's queries, in runs of positions, each at least four times as long as the next.
 
-New queries make a run of their own, and runs are joined where they have become too alike: n queries that come one by
-one cost O(n log² n) together, and whoever searches looks into O(log n) runs. A run never changes; dropped queries are
-passed over, and a run of which half is gone is made anew. Whoever holds the runs of an earlier moment finds what was
-there then.
+New queries form a new run, which is merged with runs that are less than four times as long: registering n queries one
+by one costs O(n log² n) in all, and a search visits O(log n) runs. A run never changes; a search skips dropped queries,
+and a run is rebuilt once half of its queries are dropped. The runs of an earlier moment stay valid for that moment.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Numbers32 = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 GROWTH = 4
-LARGE = 100_000  # queries of a run
+LARGE = 100_000  # queries of a run, after which unused memory is returned
 ALL_ALIVE = np.empty(0, np.bool_)
 
 Index = TypeVar("Index")
@@ -44,32 +43,32 @@ class Run(Generic[Index]):
 
     @property
     def size(self) -> int:
-        """How many queries are indexed."""
+        """The number of indexed queries."""
         return len(self) if self.positions is None else len(self.positions)
 
     def position_of(self, numbers: Numbers32) -> Numbers32:
         return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
 
     def alive(self, queries: QueryRows) -> Flags:
-        """By number, whether its query stands; empty if all do."""
+        """By number, whether the query is registered; empty if all are."""
         flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
         return ALL_ALIVE if flags.all() else flags
 
 
 class QueryRuns(Generic[Index]):
-    """`make` gives the index of the queries at some positions, which it numbers as the positions are."""
+    """`make` builds the index of the queries at some positions; it numbers them in the order of the positions."""
 
     def __init__(self, make: Callable[[QueryRows, Ints, Functions], Index]) -> None:
         self._make = make
         self._runs: tuple[Run[Index], ...] = ()
-        self._cleared = -1
+        self._removed = -1
 
     def __call__(self, queries: QueryRows, functions: Functions) -> tuple[Run[Index], ...]:
-        """The runs that cover a table, made longer by what is new in it."""
+        """The runs that cover a query table, extended by its new queries."""
         if queries.version < 0:
-            return (self._run(queries, 0, len(queries), functions),)  # some queries only, this once
-        if queries.removed != self._cleared:  # positions have moved
-            self._runs, self._cleared = (), queries.removed
+            return (self._run(queries, 0, len(queries), functions),)  # a view of some queries: not cached
+        if queries.removed != self._removed:  # positions have changed
+            self._runs, self._removed = (), queries.removed
         runs = list(self._runs)
         size = len(queries)
         start = runs[-1].stop if runs else 0
@@ -92,5 +91,5 @@ class QueryRuns(Generic[Index]):
 
     @property
     def known(self) -> tuple[Run[Index], ...]:
-        """The runs made so far."""
+        """The runs built so far."""
         return self._runs

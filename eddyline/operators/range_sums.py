@@ -1,8 +1,8 @@
-"""Aggregates over a range join without its rows: what arriving tuples add to the counters of every query.
+"""Aggregates over a range join, without building joined rows: the events of counters that arriving tuples cause.
 
-What a joined row adds to a counter (form `Counted`) is the product of a factor of the tuple and one of its partner. One
-of them is 1, because an aggregate sees one input only. A sum of doubles has as many counters as it takes limbs to be
-exact (`index/limbs.py`). For extremes (form `Extreme`), only the joined rows that may be one are listed.
+The amount that a joined row adds to a counter (form `Counted`) is the product of a factor of the tuple and one of its
+partner. One of them is 1, because an aggregate reads one input only. A sum of doubles has one counter per limb, so that
+it is exact (`index/limbs.py`). For extremes (form `Extreme`), only the joined rows that may be extreme are listed.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class RangeSums:
 
     @classmethod
     def of(cls, node: GroupBy, child: Operator, plan: Layout) -> RangeSums | None:
-        """None if the rows of the join are needed."""
+        """The range sums of a grouping; None if the joined rows are needed."""
         if node.range_arguments is None:
             return None
         assert isinstance(child, StemJoin)
         return cls(child, plan, node.range_arguments)
 
     def fold(self, arriving: int, probing: Probing) -> Folded:
-        """What the tuples of an input add to the counters, together with their partners."""
+        """The events of the counters that the tuples of an input cause with their partners."""
         functions, plan = probing.step.functions, self.plan
         of_tuples = self._contributions(arriving, probing.delta, functions)
         of_rows = [self._contributions(1 - arriving, r.rows, functions) for r in probing.rows]
         base, size = _window([floats for _, floats in (of_tuples, *of_rows)])
         own = self._factors(arriving, *of_tuples, base, size) * probing.delta.sign[:, None]
-        factors = [self._factors(1 - arriving, *given, base, size) for given in of_rows]
+        factors = [self._factors(1 - arriving, *amounts, base, size) for amounts in of_rows]
         limbs = [plan.ints + f * size + j for f in range(plan.floats) for j in range(size - 1)]
         low_halves, high_halves = (
             [*(plan.upper_halves + 1).tolist(), *limbs],
@@ -73,13 +73,13 @@ class RangeSums:
             some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
                 sums.add(
-                    queries, probing.asked, probing.axes, some, probing.delta.last[start:stop], own[start:stop],
+                    queries, probing.query_ranges, probing.axes, some, probing.delta.last[start:stop], own[start:stop],
                     rows.table, factors[s][rows.place], partners.begin[s], partners.end[s], probing.time_axis,
                 )  # fmt: skip
         return self._folded(sums, base, size)
 
     def _contributions(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Floats]:
-        """What rows of an input contribute to the counters that see this input."""
+        """The amounts that rows of an input add to the counters that read this input."""
         values = [
             evaluate(a.expr, rows.columns, (), len(rows), functions) if a is not None and a.input == of else None
             for a in self.arguments
@@ -87,8 +87,8 @@ class RangeSums:
         return contributions(self.plan, values, len(rows))
 
     def _factors(self, of: int, ints: Ints, floats: Floats, base: int, size: int) -> Ints:
-        """By row of an input, its factor of every integer counter and of every limb of double counters: what it adds
-        to the counters of aggregates that see this input, 1 for the others."""
+        """By row of an input, its factor for every integer counter and every limb of double counters: the amount for
+        the counters of aggregates that read this input, 1 for the others."""
         limbs = decompose(floats, base, size)
         for i, f, argument in zip(self.plan.int_slices, self.plan.float_slices, self.arguments, strict=True):
             if argument is None or argument.input != of:
@@ -96,7 +96,7 @@ class RangeSums:
         return np.concatenate([ints, limbs.reshape(len(ints), -1)], axis=1)
 
     def _folded(self, sums: Sums, base: int, size: int) -> Folded:
-        """The events; a sum of doubles is given as doubles that add up to it, those after the first as own events."""
+        """The events; a sum of doubles becomes doubles that add up to it, each after the first as a separate event."""
         query, time, last, counters = sums.events()
         ints, limbs = counters[:, : self.plan.ints], counters[:, self.plan.ints :]
         if not self.plan.floats:
@@ -121,7 +121,7 @@ class RangeSums:
                     rank = ranks(column, form.which)
                     rank[column.is_null().to_numpy(zero_copy_only=False)] = MAX  # NULL is never an extreme
                 tuples, row, query, ends = contenders(
-                    queries, probing.asked, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],
+                    queries, probing.query_ranges, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],
                     partners.end[s], probing.time_axis,
                 )  # fmt: skip
                 places = rows.place[row]

@@ -1,6 +1,6 @@
 """Rows of a segment sorted by key slot, then along the first axis of a range join, as tables for kernels.
 
-A table is made once per segment, key and axes, in O(rows * log rows), and never changes.
+A table is built once per segment, key and axes, in O(rows * log rows), and never changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ranked:
 
 
 def ranked(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> Ranked:
-    """The ranked rows of a segment under a key; made on first use and kept with the segment."""
+    """The ranked rows of a segment under a key; built on first use and cached in the segment."""
     tag = "ranked", key, tuple(axes)
     cached: Ranked | None = segment.derived.get(tag)
     if cached is None:

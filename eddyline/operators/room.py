@@ -1,8 +1,8 @@
-"""How much a family may build in one step, in bytes of joined rows and of changes attached to queries.
+"""The memory limit of one step of a family, in bytes of joined rows and of changes attached to queries.
 
-It is asked before rows are built, or after at most a few million of them, so that a join that explodes is stopped while
-there is memory for the others. What is counted depends on the data and the queries alone, not on the machine nor on
-which way through a join was measured to be faster: replayed, a step stops at the same place.
+It is checked before rows are built, or after at most a few million of them, so that a join that explodes is stopped
+while there is memory for the others. The count depends only on the data and the queries, not on the machine nor on the
+measured times that choose a tactic: a replayed step stops at the same place.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from eddyline.errors import StepTooLarge
 from eddyline.state.delta import Delta
 
 CHANGE = 56  # bytes of a change without its columns: position, times, sign, arrivals and query
-PAIR = 24  # bytes of a row that a tuple gives to a query: their positions
-FEW, GUESS = 4096, 8  # rows of so few are taken to have so many bytes a column: measuring would take longer
+PAIR = 24  # bytes of a joined row of a query, as positions
+FEW, GUESS = 4096, 8  # fewer rows than FEW are assumed to have GUESS bytes a column: measuring takes longer
 UNBOUNDED = 1 << 62
 
 
@@ -25,7 +25,7 @@ class Room:
         self.used = 0
 
     def require(self, rows: int, row_bytes: float) -> None:
-        """Refuses to build so many rows at once if there is no room for them."""
+        """Raises if so many rows exceed the limit."""
         if self.used + rows * row_bytes > self.most:
             raise StepTooLarge(
                 f"{rows:,} rows of about {row_bytes:.0f} bytes would make a step larger than {_size(self.most)},"
@@ -34,13 +34,13 @@ class Room:
             )
 
     def take(self, rows: int, row_bytes: float) -> None:
-        """Room for rows that are about to be built, or were just built, and stay until the step ends."""
+        """Counts rows that are about to be built, or were just built, and are kept until the step ends."""
         self.require(rows, row_bytes)
         self.used += int(rows * row_bytes)
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """What is taken inside is given back: it does not stay until the step ends."""
+        """Counts rows within this context only: they are not kept until the step ends."""
         used = self.used
         try:
             yield
@@ -49,7 +49,7 @@ class Room:
 
 
 def row_bytes(*deltas: Delta) -> float:
-    """About how many bytes a row takes that has the columns of all these; a rough guess if there are few."""
+    """The approximate bytes of a row with the columns of all these; a rough guess if there are few rows."""
     if len(deltas[0]) < FEW:
         return float(CHANGE + GUESS * len(deltas[0].columns))
     columns = [c for d in deltas for c in d.columns if c is not None]

@@ -1,8 +1,8 @@
-"""The count window: the n latest tuples by (event time, arrival), as the clock passes.
+"""The count window: the n latest tuples by (event time, arrival) up to the clock.
 
-A tuple enters when the clock reaches it and leaves when the n-th tuple after it does, which cannot be foreseen: it is
-sent without an end and retracted (document 3, section 7). All queries of the family share one log of tuples, of which
-every window is a part (`index/count_windows.py`).
+A tuple enters the window when the clock reaches it, and leaves when the n-th tuple after it enters. That time is not
+known in advance, so the tuple is sent without an end and retracted later. All queries of the family share one log of
+tuples, of which every window is a part (`index/count_windows.py`). (Document 3, section 7.)
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from eddyline.state.delta import MAX, Delta, Ints, concat, empty
 
 
 class CountWindow(Operator):
-    """Holds the tuples ahead of the clock, and those still in the widest window of the oldest query."""
+    """Stores the tuples ahead of the clock, and those in the widest window of the oldest query."""
 
     def __init__(self, node: physical.CountWindow, children: Sequence[Operator]) -> None:
         super().__init__(node, children)
         self.size_of = node.size
         self.rows = empty(self.types, attached=False)  # in the order (ts, arrival)
         self.shown = 0  # the position in that order up to which tuples have entered windows
-        self._sizes: tuple[tuple[int, int], Ints] | None = None  # of which version of the query table, and the sizes
-        self._in_use = 0  # tuples that were in a window or ahead of the clock when last looked at
+        self._sizes: tuple[tuple[int, int], Ints] | None = None  # (version of the query table, sizes)
+        self._in_use = 0  # tuples in a window or ahead of the clock at the last check
 
     def pull(self, step: Step) -> Delta:
         arrived = self.children[0].pull(step).spread()
@@ -42,10 +42,10 @@ class CountWindow(Operator):
         upto = int(np.searchsorted(self.rows.ts, step.now, side="right"))
         if upto == self.shown:
             return self.none()
-        found = self._changes(step, self.shown, upto)
+        changes = self._changes(step, self.shown, upto)
         self.shown = upto
         self._evict(step)
-        return found
+        return changes
 
     def _append(self, arrived: Delta) -> None:
         self.rows = concat([self.rows, arrived], self.types, attached=False)
@@ -66,15 +66,15 @@ class CountWindow(Operator):
         return self._sizes[1][live], queries.since_at(live), queries.ids_at(live)
 
     def _changes(self, step: Step, shown: int, upto: int) -> Delta:
-        """What enters and leaves the windows while the tuples shown:upto enter."""
+        """The changes of the windows while the tuples shown:upto enter."""
         size, since, query = self._windows(step)
         rows = self.rows
-        step.room.require(2 * (upto - shown) * int(np.count_nonzero(size > 0)), CHANGE)  # what the kernel has room for
+        step.room.require(2 * (upto - shown) * int(np.count_nonzero(size > 0)), CHANGE)  # the kernel's output arrays
         window, sign, row, ts, exp, cause = enter_and_leave(rows.ts, rows.first, shown, upto, size, since)
         return Delta(rows.columns, row, ts, exp, sign, rows.first[row], rows.last[cause], query[window])
 
     def _evict(self, step: Step) -> None:
-        """Drops tuples that are in no window any more, once there may be more of them than of others."""
+        """Drops tuples that are in no window, once they may outnumber the others."""
         if not worth_clearing(len(self.rows), self._in_use):
             return
         size, since, _ = self._windows(step)

@@ -1,4 +1,4 @@
-"""The leaves: a stream through a time window, and a table."""
+"""The leaves of a plan: a stream under a time window, and a table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eddyline.state.delta import MAX, Delta
 
 
 class StreamScan(Operator):
-    """Arriving tuples. A window of one size for all ends them here; one that varies by query is left pending, and the
-    largest of the family bounds how long a tuple can matter to anyone."""
+    """Arriving tuples. A window of one size for all queries sets their ends here. A per-query window is left pending;
+    the largest window of the family then bounds the ends."""
 
     def __init__(self, node: physical.StreamScan, children: Sequence[Operator]) -> None:
         super().__init__(node, children)
@@ -29,20 +29,20 @@ class StreamScan(Operator):
         self.width: int | None = None
         if isinstance(size, Constant) and size.value is not None:
             self.width = size.value // timedelta(microseconds=1)
-        self._largest = (-2, 0)  # of which version of the query table, and how much
+        self._largest = (-2, 0)  # (version of the query table, size)
 
     def pull(self, step: Step) -> Delta:
         arrived = step.streams.get(self.stream)
         if arrived is None or step.kind == "replay":
             return self.none()
-        if not step.queries.alive.any():  # whoever registers later does not see it
+        if not step.queries.alive.any():  # it is not visible to later queries
             return self.none()
-        # Under the clock policy 'max' a tuple may be behind this family's clock: the family does not see it.
-        seen = arrived.take(arrived.ts >= step.before)
+        # With clock policy 'max', a tuple may be behind this family's clock: it is not visible to the family.
+        visible = arrived.take(arrived.ts >= step.before)
         width = self._largest_window(step) if self.pending else self.width
         if width is None:
-            return seen
-        return replace(seen, exp=np.where(seen.ts > MAX - width, MAX, seen.ts + width))
+            return visible
+        return replace(visible, exp=np.where(visible.ts > MAX - width, MAX, visible.ts + width))
 
     def _largest_window(self, step: Step) -> int:
         queries = step.queries
@@ -56,7 +56,7 @@ class StreamScan(Operator):
 
 
 class TableScan(Operator):
-    """Changes of a table, in force from the family's clock on; in a replay, all its rows."""
+    """Changes of a table, effective from the family's clock on; in a replay, all its rows."""
 
     def __init__(self, node: physical.TableScan, children: Sequence[Operator]) -> None:
         super().__init__(node, children)

@@ -1,6 +1,6 @@
 """Slots: a dense number for each (query, values) an operator keeps counters for, and the values by slot.
 
-Slots are handed out in order of appearance and cleared away together when most are no longer in use.
+Slots are assigned in order of appearance and compacted when most are no longer in use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Slots:
         return len(self.table)
 
     def of(self, query: Ints, values: Sequence[pa.Array]) -> Ints:
-        """The slots of rows, new ones where needed. NULLs are equal here, as in GROUP BY."""
+        """The slots of rows; assigns new ones where needed. NULLs are equal, as in GROUP BY."""
         before = len(self.table)
         codes = np.column_stack([self.coder.codes(values, len(query)), query])
         slots = self.table.insert(np.ascontiguousarray(codes))
@@ -48,7 +48,7 @@ class Slots:
         return [store[0].take(where) for store in self._values]
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Ints:
-        """Keeps the slots under the mask; the mapping from old to new, -1 for those dropped."""
+        """Keeps the slots under the mask. Returns the mapping from old to new slots, -1 for those dropped."""
         where = np.nonzero(kept)[0]
         values, query = self.values(where), self.query[where]
         mapping = np.full(len(kept), -1, np.int64)
@@ -69,12 +69,12 @@ class Slots:
 
 
 def _positive_zeros(column: pa.Array) -> pa.Array:
-    """-0.0 equals 0.0, and which of them came first must not show, for instance as text: both are 0.0, as in Spark."""
+    """-0.0 as 0.0, as in Spark: they are equal, so the result must not depend on which arrived first."""
     return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
-    """The array with room for `size` rows, doubling so that growth costs little on the whole."""
+    """The array with a capacity of `size` rows; doubles, so that growth has a constant amortised cost."""
     if size <= len(array):
         return array
     shape = (max(size, 2 * len(array)), *array.shape[1:])

@@ -1,8 +1,8 @@
-"""Functions of the user's: how they are called, what counts as a value of theirs, and what went wrong in them.
+"""User-defined functions: how they are called, which return values are accepted, and how failures are recorded.
 
 A *scalar* function gets Python values, one row at a time. An *arrow* function gets a pyarrow array for each argument, a
-*pandas* function a Series, and returns as many values at once. Where a call raises, or returns something that is not of
-its type or length, the rows it was for get NULL, and it is counted with its first message: nothing is guessed.
+*pandas* function a Series, and returns as many values at once. If a call raises, or returns a value of another type or
+length, its rows get NULL, and the failure is counted with its first message: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = 200  # characters of a message
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that had no value where it should have one; for which queries, or None if for all of the family."""
+    """A failed call or an overflow, and the queries it affects; None: all queries of the family."""
 
     message: str
     queries: npt.NDArray[np.int64] | None
@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FunctionWarning:
-    """A function gave NULL for some rows because calls of it failed."""
+    """A function returned NULL for some rows because calls failed."""
 
     function: str
     rows: int
@@ -53,44 +53,44 @@ class Vectorized:
     body: Callable[..., Any]
 
     def __call__(self, *args: pa.Array) -> pa.Array:
-        """What the body returns for these arrays, as an array."""
+        """The body's result for these arrays, as an array."""
         if self.kind == "arrow":
             return self.body(*args)
-        found = self.body(*(a.to_pandas() for a in args))
-        return pa.Array.from_pandas(found) if _is_series(found) or isinstance(found, np.ndarray) else found
+        result = self.body(*(a.to_pandas() for a in args))
+        return pa.Array.from_pandas(result) if _is_series(result) or isinstance(result, np.ndarray) else result
 
 
 def body_of(body: Callable[..., Any], kind: FunctionKind) -> Callable[..., Any]:
-    """A function's body in the form in which it is called."""
+    """A function's body as a callable of its kind."""
     return body if kind == "scalar" else Vectorized(kind, body)
 
 
 @dataclass
 class Functions:
-    """Functions by name, and what went wrong in them."""
+    """Functions by name, and their failures."""
 
     bodies: Mapping[str, Callable[..., Any]]
-    errors: dict[str, tuple[int, str]]  # name -> (how many rows calls failed for, the last message)
-    failures: list[Failure] | None = None  # failed calls and overflows, for a host that wants to know whose they are
+    errors: dict[str, tuple[int, str]]  # name -> (number of rows whose calls failed, the last message)
+    failures: list[Failure] | None = None  # failed calls and overflows, for a host that attributes them to queries
     first: dict[str, str] = field(default_factory=dict)  # name -> the first call that failed, and how
-    _noted: dict[str, tuple[int, str]] = field(default_factory=dict)  # since they were last taken
+    _noted: dict[str, tuple[int, str]] = field(default_factory=dict)  # since the last `take_noted`
 
     def note(self, name: str, rows: int, message: str, first: str) -> None:
-        """Calls failed for some rows; `first` tells of the first of them, `message` of the last."""
+        """Records that calls failed for some rows; `first` describes the first of them, `message` the last."""
         self.errors[name] = self.errors.get(name, (0, ""))[0] + rows, message
         self.first.setdefault(name, first)
         before, earliest = self._noted.get(name, (0, first))
         self._noted[name] = before + rows, earliest
 
     def take_noted(self) -> tuple[FunctionWarning, ...]:
-        """What went wrong since this was last asked."""
+        """The failures since the last call of this method."""
         noted, self._noted = self._noted, {}
         return tuple(FunctionWarning(name, rows, first) for name, (rows, first) in noted.items())
 
 
 @dataclass(frozen=True)
 class Returned:
-    """The values of a call, and for which rows it failed, if any."""
+    """The values of a call, and the rows for which it failed."""
 
     values: pa.Array
     failed: Sequence[int] | npt.NDArray[np.int64]
@@ -113,9 +113,9 @@ def _row_by_row(name: str, body: Callable[..., Any], args: Sequence[pa.Array], t
         value = None
         try:
             value = fitted(body(*row), to)
-        except Exception as error:  # whatever the user's code does, the other queries go on
+        except Exception as error:  # whatever the user's code raises, the other queries continue
             failed.append(i)
-            message = _told(error)
+            message = _described(error)
             first = first or _short(f"{name}({', '.join(map(repr, row))}): {message}")
         results.append(value)
     return Returned(pa.array(results, to), failed, message, first)
@@ -127,42 +127,42 @@ def _vectorized(name: str, body: Vectorized, args: Sequence[pa.Array], to: pa.Da
     try:
         return Returned(_fitted_array(body(*args), to, n, body.kind), ())
     except Exception as error:
-        message = _told(error)
+        message = _described(error)
         first = _short(f"{name} of {n} row{'' if n == 1 else 's'}: {message}")
         return Returned(pa.nulls(n, to), np.arange(n), message, first)
 
 
-def _fitted_array(found: Any, to: pa.DataType, n: int, kind: str) -> pa.Array:
-    """What a vectorized function returned, as an array of its type; an exception if it is none."""
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    if not isinstance(found, pa.Array):
+def _fitted_array(values: Any, to: pa.DataType, n: int, kind: str) -> pa.Array:
+    """The return value of a vectorized function as an array of its type; raises if it is not one."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not isinstance(values, pa.Array):
         wanted = "a pyarrow Array or ChunkedArray" if kind == "arrow" else "a Series or NumPy array"
-        raise TypeError(f"it returned {type(found).__name__}, not {wanted}")
-    if len(found) != n:
-        raise ValueError(f"it returned {len(found)} values for {n} rows")
-    if pa.types.is_dictionary(found.type):
-        found = found.dictionary_decode()
-    if not _goes_into(found, to, kind):
-        raise TypeError(f"it returned values of Arrow's type {found.type}, which are not {t.name_of(to)}")
-    if pa.types.is_timestamp(found.type) and found.type.tz is not None:
-        found = found.cast(pa.timestamp(found.type.unit, "UTC")).cast(pa.timestamp(found.type.unit))
-    found = found.cast(to, safe=to != t.FLOAT)
+        raise TypeError(f"it returned {type(values).__name__}, not {wanted}")
+    if len(values) != n:
+        raise ValueError(f"it returned {len(values)} values for {n} rows")
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not _convertible(values, to, kind):
+        raise TypeError(f"it returned values of Arrow's type {values.type}, which are not {t.name_of(to)}")
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.timestamp(values.type.unit))
+    values = values.cast(to, safe=to != t.FLOAT)
     if to == t.STRING:
-        found.validate(full=True)
-    return pa.concat_arrays([found])
+        values.validate(full=True)
+    return pa.concat_arrays([values])
 
 
-def _goes_into(found: pa.Array, to: pa.DataType, kind: str) -> bool:
-    """The conversions that a scalar function has too: integers of any width, also to FLOAT and DOUBLE, and times with a
-    zone. A Series of integers with gaps is one of floats."""
-    have = found.type
+def _convertible(array: pa.Array, to: pa.DataType, kind: str) -> bool:
+    """Whether a scalar function may return such array too: integers of any width, also for FLOAT and DOUBLE, and times
+    with a zone. pandas represents integers with NULLs as floats."""
+    have = array.type
     if have == to or pa.types.is_null(have):
         return True
     if pa.types.is_integer(have):
         return bool(t.is_numeric(to))
     if pa.types.is_floating(have):
-        whole = kind == "pandas" and t.is_integer(to) and pc.all(pc.equal(pc.round(found), found)).as_py() is not False
+        whole = kind == "pandas" and t.is_integer(to) and pc.all(pc.equal(pc.round(array), array)).as_py() is not False
         return bool(t.is_float(to) or whole)
     return bool(
         (to == t.STRING and (pa.types.is_large_string(have) or pa.types.is_string_view(have)))
@@ -176,7 +176,7 @@ def _is_series(value: Any) -> bool:
     return type(value).__name__ == "Series" and type(value).__module__.startswith("pandas")
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return _short(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 

@@ -1,10 +1,8 @@
-"""Calibration: measures the costs of join strategies on this machine, once, in the background or by
-`eddyline doctor --warm`.
+"""Measures the costs of join strategies on this machine, once, in the background or by `eddyline doctor --warm`.
 
 Every strategy is timed on generated queries and rows of several shapes. The weights of its terms minimise the squared
-relative errors; none is below zero. Measuring takes some seconds in a process of its own; only one process measures at
-a time. Until it has finished, the default costs apply, which were measured on another machine. Costs decide which
-strategy is used, never its result.
+relative errors; none is below zero. Measuring takes some seconds, in one separate process. Until it has finished,
+the default costs of another machine apply. Costs decide which strategy is used, never its result.
 """
 
 from __future__ import annotations
@@ -156,9 +154,7 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
     placed = Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64))
     doubts = Doubts(nobody, nobody, np.zeros(0, np.int64))
-    attributes = rng.integers(
-        0, SPACE, (REPEATS, TUPLES)
-    )  # other tuples each time, because those of the last run are in the CPU caches
+    attributes = rng.integers(0, SPACE, (REPEATS, TUPLES))  # other tuples each time: the last ones are in CPU caches
     arrivals = [Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])) for a in attributes]
     accepting = ((own[0][:, None] <= attributes.ravel()) & (attributes.ravel() <= own[1][:, None])).sum(axis=0)
     scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)

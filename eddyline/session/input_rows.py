@@ -89,10 +89,10 @@ def _from_table(what: str, fields: Sequence[Field], table: pa.Table) -> list[pa.
             raise DataError(f"The rows for {what} have column {name!r} twice.", hint=_NOTHING)
         have[name.lower()] = i
     _check_names(what, fields, table.column_names, None)
-    found = []
+    arrays = []
     for f in fields:
-        found.append(cast_column(what, f, table.column(have[f.name.lower()])))
-    return found
+        arrays.append(cast_column(what, f, table.column(have[f.name.lower()])))
+    return arrays
 
 
 def cast_column(what: str, f: Field, array: pa.Array) -> pa.Array:
@@ -109,11 +109,11 @@ def _from_dicts(what: str, fields: Sequence[Field], rows: Sequence[Mapping[str, 
         for i, row in enumerate(rows):
             _check_names(what, fields, [str(k) for k in row], i)
         rows = [{str(k).lower(): v for k, v in r.items()} for r in rows]
-    found = []
+    arrays = []
     for f in fields:
         key = f.name if exact else f.name.lower()
-        found.append(_column(what, f, [r[key] for r in rows]))
-    return found
+        arrays.append(_column(what, f, [r[key] for r in rows]))
+    return arrays
 
 
 def _check_names(what: str, fields: Sequence[Field], names: Sequence[str], row: int | None) -> None:
@@ -187,8 +187,8 @@ def _moment(value: Any) -> datetime:
 def moment(value: Any) -> int:
     """A point in time in microseconds, or DataError."""
     try:
-        found = _moment(value)
-        return int(pa.scalar(found, t.TIMESTAMP).value)
+        moment = _moment(value)
+        return int(pa.scalar(moment, t.TIMESTAMP).value)
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError, pa.ArrowException, Error):
         raise DataError(
             f"{value!r} is not a point in time.", hint="Give a datetime or text like '2026-01-31 12:30:00'."

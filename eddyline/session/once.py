@@ -1,4 +1,4 @@
-"""A query asked once, over tables and views as they are: SELECT, and INSERT … SELECT."""
+"""One-time queries over the current tables and views: SELECT, and INSERT … SELECT."""
 
 from __future__ import annotations
 
@@ -30,54 +30,54 @@ if TYPE_CHECKING:
 
 def select(session: Session, text: QueryText) -> pa.Table:
     """The operators of the query take one step with the contents of its tables."""
-    standing = _without_streams(session.catalog)
-    _refuse_streams(session.catalog, standing, text)
-    binding = bind_family(standing, text, ())
+    tables_only = _without_streams(session.catalog)
+    _refuse_streams(session.catalog, tables_only, text)
+    binding = bind_family(tables_only, text, ())
     read = {s.table.lower() for s in sources(binding.bound.query) if isinstance(s, TableSource)}
-    contents = _contents(session, standing, read)
-    asking = QueryTable(())
-    asking.add_one("once", (), 0)
+    contents = _contents(session, tables_only, read)
+    queries = QueryTable(())
+    queries.add_one("once", (), 0)
     root = build(physical_plan(plan(binding.bound.query)))
-    nobody = asking.rows().only(np.empty(0, np.int64))
+    nobody = queries.rows().only(np.empty(0, np.int64))
     functions = session.definitions.functions
-    uncounted = Functions(functions.bodies, {})  # what goes wrong is counted once, in the replay
+    uncounted = Functions(functions.bodies, {})  # failures are counted once, in the replay
     room = Room(session.most_bytes)
     root.pull(Step("arrivals", 0, 0, nobody, uncounted, {}, contents, room=room))  # builds the state of joins
-    answer = root.pull(Step("replay", 0, 0, asking.rows(), functions, {}, contents, room=room))
+    answer = root.pull(Step("replay", 0, 0, queries.rows(), functions, {}, contents, room=room))
     answer = answer.take(answer.exp == MAX).spread()
     return pa.table(list(answer.columns), names=[f.name for f in binding.bound.query.fields])
 
 
 def _without_streams(catalog: Catalog) -> Catalog:
     """Tables and functions as they are, and views as tables."""
-    standing = Catalog()
+    tables_only = Catalog()
     for table in catalog.tables:
-        standing.add(table)
+        tables_only.add(table)
     for view in catalog.views:
-        standing.add(Table(view.name, view.query.fields, (), True))
+        tables_only.add(Table(view.name, view.query.fields, (), True))
     for function in catalog.functions:
-        standing.add(function)
-    return standing
+        tables_only.add(function)
+    return tables_only
 
 
-def _refuse_streams(catalog: Catalog, standing: Catalog, text: QueryText) -> None:
+def _refuse_streams(catalog: Catalog, tables_only: Catalog, text: QueryText) -> None:
     named = {cte.alias.lower() for cte in text.tree.find_all(exp.CTE)}
     for node in text.tree.find_all(exp.Table):
         if node.name.lower() in named:
             continue
-        if catalog.streams.get(node.name) is not None and standing.tables.get(node.name) is None:
+        if catalog.streams.get(node.name) is not None and tables_only.tables.get(node.name) is None:
             message = f"{node.name!r} is a stream: it has no content of its own to select from."
             hint = "CREATE CONTINUOUS QUERY or MATERIALIZED VIEW over it."
             raise Error(message, hint=hint, sql=text.sql, span=span_of(node))
 
 
-def _contents(session: Session, standing: Catalog, read: set[str]) -> dict[str, Delta]:
+def _contents(session: Session, tables_only: Catalog, read: set[str]) -> dict[str, Delta]:
     contents: dict[str, Delta] = {}
     for name in sorted(read):
         if session.catalog.tables.get(name) is not None:
             contents[name] = session.contents.table(name).content()
         else:
-            rows = TableRows(standing.tables[name])
+            rows = TableRows(tables_only.tables[name])
             rows.columns = [c.combine_chunks() for c in session.contents.view(name).columns]
             contents[name] = rows.content()
     return contents

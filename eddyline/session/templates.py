@@ -33,8 +33,8 @@ MOST_LITERALS = 4096  # of a text whose template is kept
 
 def dropped_query(text: str) -> str | None:
     """The name in a lone DROP CONTINUOUS QUERY statement."""
-    found = _DROP.fullmatch(text)
-    return None if found is None else found.group(1)
+    match = _DROP.fullmatch(text)
+    return None if match is None else match.group(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ class Cut:
     name: str
     template: str
     literals: list[str]
-    pieces: list[str]  # what stood around the literals, the head of the statement left out
+    pieces: list[str]  # the text around the literals, without the head of the statement
     start: int  # where the first piece begins
 
     def places(self) -> list[int]:
         """Where each literal begins in the text."""
-        found, at = [], self.start
+        places, at = [], self.start
         for piece, literal in zip(self.pieces, self.literals, strict=False):
-            found.append(at + len(piece))
+            places.append(at + len(piece))
             at += len(piece) + len(literal)
-        return found
+        return places
 
 
 def cut(text: str) -> Cut | None:
@@ -104,25 +104,25 @@ class Templates:
         self._grouping: set[str] = set()
         self._version = -1
 
-    def _key(self, found: Cut) -> str:
+    def _key(self, cut: Cut) -> str:
         """What a text is known by: where it groups, which literals are equal belongs to it."""
-        if found.template not in self._grouping:
-            return found.template
+        if cut.template not in self._grouping:
+            return cut.template
         first: dict[str, int] = {}
-        alike = [first.setdefault(literal.strip("'"), i) for i, literal in enumerate(found.literals)]
-        return f"{found.template}\0{alike}"
+        alike = [first.setdefault(literal.strip("'"), i) for i, literal in enumerate(cut.literals)]
+        return f"{cut.template}\0{alike}"
 
-    def values(self, found: Cut, version: int) -> tuple[Family, list[Any]] | None:
+    def values(self, cut: Cut, version: int) -> tuple[Family, list[Any]] | None:
         """(family, parameter values) of a text whose template is known; None: take the slow path.
 
         The family may have been removed since, or never have started."""
         if version != self._version:
             self._known.clear()
             self._version = version
-        known = self._known.get(self._key(found))
+        known = self._known.get(self._key(cut))
         if known is None:
             return None
-        literals = found.literals
+        literals = cut.literals
         for i, text in known.fixed:
             if literals[i] != text:
                 return None
@@ -132,30 +132,30 @@ class Templates:
         except (Error, ValueError, LookupError, OverflowError):
             return None
 
-    def learn(self, found: Cut, family: Family, recipes: Sequence[Recipe | ListRecipe], bound: BoundQuery) -> None:
+    def learn(self, cut: Cut, family: Family, recipes: Sequence[Recipe | ListRecipe], bound: BoundQuery) -> None:
         """Remembers a template after its text took the slow path.
 
         A constant that is not made from a literal (TRUE) is part of the template, and so always the same.
         """
-        if len(found.literals) > MOST_LITERALS or not all(_fits(text, 31) for text in found.literals):
+        if len(cut.literals) > MOST_LITERALS or not all(_fits(text, 31) for text in cut.literals):
             return  # too long to be worth while; or its size chose a type that a smaller number would not
-        where = {place: i for i, place in enumerate(found.places())}
+        where = {place: i for i, place in enumerate(cut.places())}
         makers: list[tuple[Which, Callable[[Any], Any]]] = []
         used: set[int | None] = set()
         for r, param, value in zip(recipes, bound.params, bound.values, strict=True):
             if isinstance(value, ConstantList) and not isinstance(r, ListRecipe):
                 return  # a list that is too long to be worth while
             if isinstance(r, ListRecipe):
-                items = [_maker(found, where, item, r.type, v) for item, v in r.items]
+                items = [_maker(cut, where, item, r.type, v) for item, v in r.items]
                 makers.append((tuple(i for i, _ in items), _list_of([make for _, make in items], r.type)))
                 used |= {i for i, _ in items}
             else:
-                makers.append(_maker(found, where, r, param.type, value))
+                makers.append(_maker(cut, where, r, param.type, value))
                 used.add(makers[-1][0])  # type: ignore[arg-type]
-        fixed = tuple((i, text) for i, text in enumerate(found.literals) if i not in used)
+        fixed = tuple((i, text) for i, text in enumerate(cut.literals) if i not in used)
         if groups(bound.query):
-            self._grouping.add(found.template)
-        self._known[self._key(found)] = Known(family, tuple(makers), fixed)
+            self._grouping.add(cut.template)
+        self._known[self._key(cut)] = Known(family, tuple(makers), fixed)
 
     def forget(self, family: Family) -> None:
         self._known = {k: v for k, v in self._known.items() if v.family is not family}
@@ -170,13 +170,13 @@ def _given(literals: Sequence[str], which: Which) -> str | list[str]:
 
 
 def _maker(
-    found: Cut, where: Mapping[int, int], r: Recipe, type_: pa.DataType, value: Any
+    cut: Cut, where: Mapping[int, int], r: Recipe, type_: pa.DataType, value: Any
 ) -> tuple[int | None, Callable[[str], Any]]:
     """Which literal a value is made of, and how; a value that is made of none is always the same."""
     i = where.get(r.origin) if r.origin is not None else None
     if i is None or r.make is None:
         return None, partial(_always, value)
-    make = _unquoted(r.make) if found.literals[i][0] == "'" else r.make
+    make = _unquoted(r.make) if cut.literals[i][0] == "'" else r.make
     return i, _in_range(make, type_) if t.is_integer(type_) else make
 
 

@@ -86,8 +86,7 @@ def compacted(values: pa.Array) -> Chunk:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Floats as their bits, so that -0.0 differs from 0.0 and NaN equals NaN. Intervals, which few kernels accept, as
-    integers."""
+    """Floats as bits, so that -0.0 differs from 0.0 and NaN equals NaN; intervals as integers for more kernels."""
     if pa.types.is_duration(values.type):
         return values.view(pa.int64())
     if not pa.types.is_floating(values.type):

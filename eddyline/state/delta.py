@@ -27,10 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; MIN - 1 does not overflow
 MAX = int(np.iinfo(np.int64).max)  # no end
-YEAR_1, YEAR_10000 = (
-    -62_135_596_800_000_000,
-    253_402_300_800_000_000,
-)  # timestamps outside this range have no calendar date
+YEAR_1, YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # calendar dates exist in this range
 NO_ARRIVAL = -1  # `last` of a change that no stream tuple of this push made
 
 

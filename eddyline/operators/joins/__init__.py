@@ -1,1 +1,1 @@
-"""Joins: a driver (`stem_join.py`) and its tactics, one per way in which the changes of an input find their results."""
+"""Joins: a driver (`stem_join.py`) and its tactics, each a way to compute the results of the changes of one input."""

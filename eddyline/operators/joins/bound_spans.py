@@ -1,4 +1,4 @@
-"""Between what the bounds of a family's queries lie: by them a join over ranges sees that no sum can overflow."""
+"""Minimum and maximum of the bounds of a family's queries; used to prove that sums of a range join cannot overflow."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Bound:
-    """The values of one bound by query, and which there are."""
+    """The values of one bound by query; `known` is False where a value is NULL."""
 
     values: Ints
     known: Flags
-    span: Span  # of all
+    span: Span  # of all queries
 
     def span_of(self, alive: Flags) -> Span:
-        """Of the queries that stand; none given means all."""
+        """The span over registered queries; empty flags mean that all are."""
         return self.span if not len(alive) else span(INTEGERS, self.values[self.known & alive])
 
 
 class BoundSpans:
     def __init__(self, exprs: Sequence[Expr]) -> None:
-        """`exprs` see no columns."""
+        """`exprs` use no columns."""
         self.exprs = tuple(exprs)
         self.runs = QueryRuns(self._bounds)
 
@@ -46,17 +46,17 @@ class BoundSpans:
         if not self.exprs:
             return {}
         runs = [(r.index, r.alive(queries)) for r in self.runs(queries, functions)]
-        found = {}
+        spans_by_bound = {}
         for i, expr in enumerate(self.exprs):
             spans = [bounds[i].span_of(alive) for bounds, alive in runs]
-            found[expr] = min((s[0] for s in spans), default=0), max((s[1] for s in spans), default=0)
-        return found
+            spans_by_bound[expr] = min((s[0] for s in spans), default=0), max((s[1] for s in spans), default=0)
+        return spans_by_bound
 
     def _bounds(self, queries: QueryRows, positions: Ints, functions: Functions) -> list[Bound]:
-        found = []
-        for expr in self.exprs:  # what fails here fails where ranges are made, and is told there
+        bounds = []
+        for expr in self.exprs:  # failures are not recorded here: the ranges use the same expressions and record them
             values, missing = as_integers(
                 evaluate(expr, (), queries.params_at(params_of(expr), positions), len(positions))
             )
-            found.append(Bound(values, ~missing, span(INTEGERS, values[~missing])))
-        return found
+            bounds.append(Bound(values, ~missing, span(INTEGERS, values[~missing])))
+        return bounds

@@ -1,4 +1,4 @@
-"""The tactic for joins over ranges: tuples meet groups of the queries' ranges; rows are built when somebody asks."""
+"""The tactic for joins over ranges: tuples probe groups of the queries' ranges; joined rows are built when read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ByRanges:
         return None if plan is None else cls(plan, probe)
 
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
-        """None where places along an axis cannot be told for all rows: a sum may overflow, or infinities meet."""
+        """None if the places of some rows along an axis are undefined: a sum may overflow, or infinities cancel."""
         if step.kind == "replay":
             return None
         (probe,) = self.stems.node.probes[self.input]
@@ -44,9 +44,9 @@ class ByRanges:
 
 
 def built(stems: Stems, matcher: Matcher, step: Step, i: int, probing: Probing) -> list[Delta]:
-    """The rows that tuples of an input give to queries, as changes."""
+    """The joined rows of the tuples of an input, as changes of queries."""
     (probe,) = stems.node.probes[i]
-    probe = replace(probe, conditions=None)  # their ranges have been looked at
+    probe = replace(probe, conditions=None)  # the ranges have been checked
     tuples = replace(probing.delta, columns=stems.wide(i, probing.delta))
     changes: list[Delta] = []
     for rows, parts in zip(probing.rows, probing.pairs(), strict=True):
@@ -72,7 +72,7 @@ class DeferredProbe(Deferred):
 
     @cached_property
     def _count(self) -> int:
-        return int(self._probing.rows_given().sum())
+        return int(self._probing.row_counts().sum())
 
     @cached_property
     def _rows(self) -> Delta:

@@ -1,7 +1,7 @@
 """Joined rows built from pairs of a partially joined row and a row of a SteM.
 
-Intervals intersect and signs are those of the probing side. Pairs without a common instant are left out before any
-column is gathered. O(pairs) for every column.
+Intervals intersect; signs are those of the probing side. Pairs without a common instant are dropped before any column
+is gathered. Cost: O(pairs) per column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eddyline.state.delta import Delta, Ints
 
 
 class Pairs(NamedTuple):
-    """Positions of probing rows and of rows of a SteM; `end`: when the latter end, if not as they do now."""
+    """Positions of probing rows and of rows of a SteM; `end`: the ends of the latter, if not their current ones."""
 
     probing: Ints
     stored: Ints
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: ProbeStep, begin: int) -> Delta:
     """Pairs that have an instant in common and satisfy the conditions of the probe.
 
-    The columns of `rows` come to stand at `begin`; those of inputs that have not been probed yet are still missing.
+    The columns of `rows` are placed at `begin`; those of inputs that have not been probed yet are None.
     """
     left, right, end = pairs
     ts = np.maximum(partial.ts[left], rows.ts[right])
@@ -63,9 +63,9 @@ def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: Probe
 
 
 def require_room(step: Step, partial: Delta, rows: Delta, low: Ints, high: Ints) -> None:
-    """Counts pairs before any is built, where it is certain that all are joined: they have an instant in common.
+    """Checks the memory limit before pairs are built, if all pairs certainly join: they have an instant in common.
 
-    `low` and `high` bound the rows that each probing row meets.
+    `low` and `high` bound the rows that each probing row matches.
     """
     if len(partial) * len(rows) <= PAIRS_AT_ONCE:
         return
@@ -75,7 +75,7 @@ def require_room(step: Step, partial: Delta, rows: Delta, low: Ints, high: Ints)
 
 
 def _spread_some(delta: Delta) -> Delta:
-    """As `spread`, where some inputs have not been joined yet and their columns are still missing."""
+    """As `spread`, for a delta some of whose columns are None."""
     assert delta.rows is not None
     where = pa.array(delta.rows)
     return replace(delta, columns=tuple(None if c is None else c.take(where) for c in delta.columns), rows=None)

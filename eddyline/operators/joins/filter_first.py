@@ -1,13 +1,13 @@
 """Filter before probing: the eddy's choice between a grouped filter and the SteMs of a join (document 1, section 5).
 
-Conditions with parameters over one input alone can be checked on its tuples before they look for partners; tuples that
-no query wants look for none. Where these are all the conditions with parameters, the tuples carry their queries with
-them (their lineage) into the joined rows; otherwise the joined rows are matched anew with all conditions.
+Conditions with parameters over one input alone can be checked on its tuples before they probe; tuples that match no
+query do not probe. If these are all the conditions with parameters, the joined rows inherit the queries of their tuples
+(their lineage); otherwise the joined rows are matched again with all conditions.
 
-Both ways give the same rows in the same order, and the SteM keeps all tuples either way: what is measured on a clock
-must not show in a result. Which way is taken is decided batch by batch by what a tuple is expected to cost: from the
-share that passes the filter, the partners a tuple finds, and the measured cost of either. Conditions that call
-functions of the user's always come first, so that it does not depend on a clock for which tuples they are called.
+Both orders give the same rows in the same order, and the SteM stores all tuples either way: measured times must not
+affect a result. The order is chosen for each batch by the expected cost of a tuple: from the share that passes the
+filter, the partners per tuple, and the measured cost of either. Conditions that call user-defined functions always come
+first, so that measured times do not decide for which tuples they are called.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
 from eddyline.state.delta import Delta, Ints, micros
 
-SAMPLE = 64  # tuples from which the filter is judged while it does not come first
+SAMPLE = 64  # tuples from which the filter's selectivity is learnt while the SteMs come first
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Tuples that some query wants, and by tuple the positions of those queries, if they are known already."""
+    """Tuples that match some query, and for each tuple the positions of these queries, if already computed."""
 
     tuples: Delta
     lineage: Lists | None
 
 
 class FilterFirst:
-    """The tactic. Both ways give the same results, and only for these is room taken: which way is taken is measured."""
+    """The tactic. Only results count towards the memory limit, because measured times choose the order."""
 
     def __init__(self, plan: physical.FirstFilter, probe: Probe) -> None:
         self.probe, self.stems, self.input = probe, probe.stems, probe.input
@@ -59,10 +59,10 @@ class FilterFirst:
         if step.kind == "replay":
             return None
         if self.filter.first() == "stem":
-            self.filter.judge(step, delta)
+            self.filter.sample(step, delta)
             begun = time.perf_counter()
             joined_rows: list[Delta] | None = None
-            with suppress(StepTooLarge), step.room.lent():  # then the filter comes first
+            with suppress(StepTooLarge), step.room.lent():  # if it is too large, filter first
                 joined_rows = list(kept(step, self.stems.partners(step, self.input, delta)))
             if joined_rows is not None:
                 self.filter.probed(len(delta), sum(len(j) for j in joined_rows), time.perf_counter() - begun)
@@ -78,9 +78,9 @@ class FilterFirst:
         return [x for joined, origin in traced for x in self.filter.attach(step, joined, origin, wanted)]
 
     def _traced(self, step: Step, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
-        """The joined rows of tuples, with the number of the tuple that each came from."""
-        numbers = pa.array(np.arange(len(delta)))
-        for joined in kept(step, self.stems.partners(step, self.input, delta, numbers)):
+        """The joined rows of tuples, each with the position of its tuple."""
+        positions = pa.array(np.arange(len(delta)))
+        for joined in kept(step, self.stems.partners(step, self.input, delta, positions)):
             yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
 
     def details(self) -> list[str]:
@@ -88,10 +88,10 @@ class FilterFirst:
 
 
 class FirstFilter:
-    """The conditions over one input, as the first thing its tuples meet."""
+    """The conditions over one input, checked before its tuples probe."""
 
     def __init__(self, plan: physical.FirstFilter, whole: Matcher, types: Sequence[pa.DataType]) -> None:
-        """`types` are of the input's own columns; `whole` knows all conditions over the joined rows."""
+        """`types` are those of the input's own columns; `whole` has all conditions over the joined rows."""
         self.matcher = Matcher(plan.condition, (), types)
         self.whole = whole
         self.carries = plan.carries
@@ -104,18 +104,18 @@ class FirstFilter:
         if self.always or filter_.selectivity is None or stem.selectivity is None:
             return "filter"
         passing, partners = filter_.selectivity, stem.selectivity
-        # Joined rows are matched too, at about what the filter costs, unless their tuples carry their queries along.
+        # Joined rows are matched too, at about the cost of the filter, unless they inherit the queries of their tuples.
         then = stem.cost + partners * filter_.cost
         before = filter_.cost + passing * (stem.cost if self.carries else then)
         return "filter" if before <= then else "stem"
 
     def wanted(self, step: Step, delta: Delta) -> Wanted:
-        """The tuples that some query wants."""
+        """The tuples that match some query."""
         begun = time.perf_counter()
         matching = self.matcher.prepare(step, delta)
-        # Functions are called once. Ranges are cheaper counted, and listed only for tuples that find a partner, unless
-        # most of them do.
-        at_once = self.matcher.condition.calls_functions or self._most_are_wanted
+        # Functions are called once. Counting matches of ranges is cheaper than listing them; they are listed only for
+        # tuples with partners, unless most tuples have some.
+        at_once = self.matcher.condition.calls_functions or self._most_match
         lineage = _joined(matching.sets()) if self.carries and at_once else None
         kept = np.nonzero(matching.counts() if lineage is None else lineage.counts)[0]
         self._learn("filter", len(delta), len(kept), time.perf_counter() - begun)
@@ -123,15 +123,15 @@ class FirstFilter:
             lineage = Lists(np.append(lineage.starts[kept], lineage.starts[-1:]), lineage.members)
         return Wanted(delta.take(kept).spread(), lineage)
 
-    def judge(self, step: Step, delta: Delta) -> None:
-        """Learns what the filter would do, from a few tuples."""
+    def sample(self, step: Step, delta: Delta) -> None:
+        """Learns the selectivity and cost of the filter from a sample of tuples."""
         some = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE)))
         begun = time.perf_counter()
         counts = self.matcher.prepare(step, some).counts()
         self._learn("filter", len(some), int(np.count_nonzero(counts)), time.perf_counter() - begun)
 
     @property
-    def _most_are_wanted(self) -> bool:
+    def _most_match(self) -> bool:
         passing, partners = (self.eddy.account(o).selectivity or 0.0 for o in ("filter", "stem"))
         return passing > 0.5 and partners > 0.5
 
@@ -145,39 +145,39 @@ class FirstFilter:
             self.eddy.entered(operator, rows)
 
     def attach(self, step: Step, joined: Delta, origin: Ints, wanted: Wanted) -> Iterator[Delta]:
-        """Joined rows as changes of the queries that their tuples belong to; row i came from tuple origin[i]."""
+        """Joined rows as changes of the queries that their tuples match; row i is made from tuple origin[i]."""
         lineage, place_of = wanted.lineage, origin
         if lineage is None:
             tuples, place_of = np.unique(origin, return_inverse=True)
             lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
-        all_seen = not len(joined) or int(joined.first.min()) >= step.queries.latest
+        all_visible = not len(joined) or int(joined.first.min()) >= step.queries.latest
         low, high = lineage.starts[place_of], lineage.starts[place_of + 1]
         for start, begins, ends in pieces(low, high):
             row, place = spread(begins, ends)
             row, position = row + start, lineage.members[place].astype(np.int64)
-            if not all_seen:  # the partner may have come before the query
-                seen = joined.first[row] >= step.queries.since_at(position)
-                row, position = row[seen], position[seen]
+            if not all_visible:  # the partner may have arrived before the query was registered
+                visible = joined.first[row] >= step.queries.since_at(position)
+                row, position = row[visible], position[visible]
             yield self.whole.attached(step, joined, row, position)
 
     def details(self, name: str) -> list[str]:
-        """What EXPLAIN ANALYZE says of it."""
+        """Lines for EXPLAIN ANALYZE."""
         known = [o for o in ("filter", "stem") if self.eddy.account(o).entered]
         if not known:
             return []
         shares = dict(zip(("filter", "stem"), self.eddy.shares(["filter", "stem"]), strict=True))
-        told = []
+        statistics = []
         for o in known:
             account = self.eddy.account(o)
             left = "pass" if o == "filter" else "partners a tuple"
             measured = f"{account.selectivity or 0:.3f} {left}, {account.cost * 1e6:.2f} µs a tuple"
-            told.append(f"{o}: {shares[o]:.1%} of tickets, {measured}")
-        lines = [f"{name} visits its {self.first()} first ({'; '.join(told)})"]
+            statistics.append(f"{o}: {shares[o]:.1%} of tickets, {measured}")
+        lines = [f"{name} visits its {self.first()} first ({'; '.join(statistics)})"]
         return lines + [f"  {line}" for line in describe_index(self.matcher.index)]
 
 
 def _joined(sets: Sequence[Portion]) -> Lists:
-    found = [p.listed() for p in sets]
-    counts = np.concatenate([np.zeros(1, np.int64), *(f.counts for f in found)])
-    members = np.concatenate([np.empty(0, np.int32), *(f.members for f in found)])
+    listed = [p.listed() for p in sets]
+    counts = np.concatenate([np.zeros(1, np.int64), *(x.counts for x in listed)])
+    members = np.concatenate([np.empty(0, np.int32), *(x.members for x in listed)])
     return Lists(np.cumsum(counts), members)

@@ -4,7 +4,7 @@ The retractions of all inputs are first applied to their SteMs, then each probes
 whose parts leave in one step is retracted by the part that leaves first (the first input's, if several leave at once),
 up to the end that its `+` was sent with: parts that leave later do not make that end earlier.
 
-Rows that left in earlier steps need no thought: retractions of a step are not before its clock, and rows that were
+Rows that left in earlier steps need no special case: retractions of a step are not before its clock, and rows that were
 retracted by then have no instant in common with them.
 """
 

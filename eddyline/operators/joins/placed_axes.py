@@ -27,7 +27,7 @@ _LIMITS = np.iinfo(np.int64)
 
 
 def span(kind: int, values: Ints) -> Span:
-    """Of values along an axis, NaN aside; of none, as if there were a 0."""
+    """Minimum and maximum of values along an axis, without NaN; (0, 0) if there are none."""
     if kind == DOUBLES:
         numbers = values.view(np.float64)
         numbers = numbers[~np.isnan(numbers)]
@@ -51,15 +51,15 @@ class PlacedAxis:
 
     @property
     def kind(self) -> int:
-        # without a shift, values are turned into integers of the same order once and for all
+        # without a shift, values are converted once to integers of the same order
         return DOUBLES if self.plan.shift is not None and t.is_float(self.plan.compared) else INTEGERS
 
     def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
-        """Of rows of the other input, and which are NULL."""
+        """The values of rows of the other input, and which are NULL."""
         return self._along(evaluate(self.plan.value, rows.columns, (), len(rows), functions))
 
     def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
-        """Of arriving tuples, and which are NULL."""
+        """The shifts of arriving tuples, and which are NULL."""
         if self.plan.shift is None:
             return np.zeros(len(tuples), np.int64), np.zeros(len(tuples), np.bool_)
         return self._along(evaluate(self.plan.shift, tuples.columns, (), len(tuples), functions))
@@ -69,14 +69,14 @@ class PlacedAxis:
             return as_integers(values)
         return _doubles(values, np.inf if self.plan.measure == "order" else np.nan)
 
-    def tells(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
-        """Whether all places can be told: nothing overflows, and rows keep their order along the axis."""
+    def is_exact(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
+        """Whether all places are defined: nothing overflows, and rows keep their order along the axis."""
         if self.plan.shift is None:
             return True
         sides = (values, shifts) if self.direction > 0 else (shifts, values)
         if not all(s.fits(*sides, bounds) for s in self.plan.sums):
             return False
-        if self.plan.measure == "order" and self.kind == DOUBLES:  # infinity stands for NaN too
+        if self.plan.measure == "order" and self.kind == DOUBLES:  # infinity represents NaN too
             return not any(end in values and end in shifts for end in (-np.inf, np.inf))
         if t.is_float(
             self.plan.type
@@ -113,13 +113,13 @@ class PlacedTime:
     def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
         return _some_time(tuples.ts), np.zeros(len(tuples), np.bool_)
 
-    def tells(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
+    def is_exact(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
         return True
 
 
 @dataclass(frozen=True)
 class Direction:
-    """How the tuples of one input meet the rows of the other, as planned."""
+    """How the tuples of one input probe the rows of the other, as planned."""
 
     plan: RangeProbe
     condition: Condition
@@ -132,14 +132,14 @@ class Direction:
 
     @property
     def places(self) -> Axes:
-        """How places are computed."""
+        """The axes as input of kernels, which compute places."""
         kinds, directions = [a.kind for a in self.axes], [a.direction for a in self.axes]
         return Axes(np.array(kinds, np.uint8), np.array(directions, np.int64))
 
-    def asked(self, queries: QueryRows, positions: Ints, functions: Functions) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Of the queries at some positions: those that ask for something (their numbers), their ranges along each axis,
-        and their ranges over each own attribute."""
-        low, high, standing = number_ranges(self.condition.terms(queries, positions, functions))
+    def ranges(self, queries: QueryRows, positions: Ints, functions: Functions) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Of the queries at these positions: those whose ranges are not empty (their indexes), their ranges along each
+        axis, and their ranges over each own attribute."""
+        low, high, valid = number_ranges(self.condition.terms(queries, positions, functions))
         first = np.empty((len(self.axes), len(positions)), np.int64)
         last = np.empty_like(first)
         for i, axis in enumerate(self.axes):
@@ -148,30 +148,30 @@ class Direction:
             else:
                 sizes = axis.plan.before, axis.plan.after
                 back, on = (_widths(w, queries, positions, functions) for w in sizes)
-                standing &= (back >= 0) & (on >= 0)
+                valid &= (back >= 0) & (on >= 0)
                 first[i], last[i] = -back, on
-        standing &= (first <= last).all(axis=0)
-        kept = np.nonzero(standing)[0]
+        valid &= (first <= last).all(axis=0)
+        kept = np.nonzero(valid)[0]
         own = list(self.plan.own)
         return kept, first[:, kept], last[:, kept], low[own][:, kept], high[own][:, kept]
 
 
 def _widths(size: Expr | None, queries: QueryRows, positions: Ints, functions: Functions) -> Ints:
-    """The windows of queries; below 0 for those that have none."""
+    """The window sizes of queries; below 0 where the size is NULL."""
     if size is None:
         return np.full(len(positions), _LIMITS.max, np.int64)
     params, ids = queries.params_at(params_of(size), positions), queries.ids_at(positions)
-    found = evaluate(size, (), params, len(positions), functions, ids).cast(pa.int64())
-    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    sizes = evaluate(size, (), params, len(positions), functions, ids).cast(pa.int64())
+    return np.asarray(sizes.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _some_time(ts: Ints) -> Ints:
-    """What has no beginning begins at a time so far away that nothing comes before it, but differences fit."""
+    """Times clipped so that differences cannot overflow; a row without a beginning still precedes all others."""
     return np.clip(ts, -(1 << 61), 1 << 61)
 
 
 def _doubles(values: pa.Array, for_nan: float) -> tuple[Ints, Flags]:
-    """Numbers as doubles as they stand in memory, and which are NULL."""
+    """Numbers as the bits of doubles, and which are NULL."""
     missing = values.is_null().to_numpy(zero_copy_only=False)
     numbers = np.array(values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
     return np.where(np.isnan(numbers), for_nan, numbers).view(np.int64), missing

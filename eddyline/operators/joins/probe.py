@@ -1,4 +1,4 @@
-"""The tactic that always can: tuples probe the SteMs of the other inputs, and joined rows are matched with queries."""
+"""The general tactic: tuples probe the SteMs of the other inputs, and joined rows are matched with queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Probe:
 
 
 def kept(step: Step, deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """The same, with room taken for the columns of those that are not empty: these are kept until the step ends."""
+    """The same deltas, counted towards the memory limit: their columns are kept until the step ends."""
     for delta in deltas:
         if len(delta):
             step.room.take(len(next((c for c in delta.columns if c is not None), delta)), row_bytes(delta))

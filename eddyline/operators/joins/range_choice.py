@@ -1,8 +1,8 @@
-"""Choices of a join over ranges, from statistics: along which axis to group queries, and which strategy for a tuple.
+"""Choices of a join over ranges by statistics: the axis along which queries are grouped, and the strategy of a tuple.
 
-What is expected of a tuple (document 4, section 4.1): its partners are known (m'); how many queries accept its own
-attributes (n'), and how many of those are in no hotspot (n''), is estimated by histograms, attributes taken to be
-independent. The costs of the strategies are those of `routing/join_costs.py`.
+The partners of a tuple are known (m'). Histograms estimate how many queries accept its own attributes (n'), and how
+many of those are in no hotspot (n''), as if attributes were independent. `routing/join_costs.py` has the costs of the
+strategies. (Document 4, section 4.1.)
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from eddyline.state.delta import Ints
 Codes8 = npt.NDArray[np.uint8]
 Doubles = npt.NDArray[np.float64]
 
-SAMPLE = 32
+SAMPLE = 32  # values
 
 
 class Acceptance:
-    """How many numbers accept a tuple's own attributes, estimated; of all, or of those in no hotspot."""
+    """Estimates how many queries accept a tuple's own attributes: of all, or of those in no hotspot."""
 
     def __init__(self, groups: RangeGroups, which: Ints) -> None:
-        """`which` are the bits it is about."""
+        """`which` are the bits of the queries that are counted."""
         low, high = groups.own_ranges
         self.size = len(which)
         self.histograms: list[Histogram] = [near_optimal(a[which], b[which]) for a, b in zip(low, high, strict=True)]
 
     def estimate(self, own: Ints) -> Doubles:
-        """By tuple; `own` has each attribute followed by its complement."""
-        found = np.full(own.shape[1], float(self.size))
+        """The estimate for each tuple; `own` has each attribute followed by its complement."""
+        accepting = np.full(own.shape[1], float(self.size))
         for histogram, values in zip(self.histograms, own[::2], strict=True):
-            found *= np.clip(histogram.estimate(values) / max(self.size, 1), 0.0, 1.0)
-        return found
+            accepting *= np.clip(histogram.estimate(values) / max(self.size, 1), 0.0, 1.0)
+        return accepting
 
 
 class Estimates:
-    """What is expected of tuples that meet a run of queries."""
+    """Estimates for the tuples that probe a run of queries."""
 
     def __init__(self, groups: RangeGroups) -> None:
         self.shape = Shape.of(groups)
@@ -56,7 +56,7 @@ class Estimates:
         self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
 
     def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
-        """By tuple, a strategy and its expected nanoseconds."""
+        """The strategy of each tuple and its expected nanoseconds."""
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
         expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
         kind = self.shape.kind
@@ -66,7 +66,7 @@ class Estimates:
 
 @dataclass
 class Decisions:
-    """What was chosen so far, what it was expected to take, and what it took; told by several threads."""
+    """The strategies chosen so far, their expected and their measured time; several threads add to it."""
 
     tuples: dict[str, int] = field(default_factory=dict)
     expected: float = 0.0  # seconds
@@ -84,7 +84,7 @@ class Decisions:
 
 
 def selectivity(kind: int, direction: int, values: Ints, shifts: Ints, low: Ints, high: Ints) -> float:
-    """Among some rows, tuples and ranges along an axis, the share of those triples in which the row is in the range."""
+    """The share of triples (row, tuple, range) along an axis in which the row is in the range."""
     if not len(values) or not len(shifts) or not len(low):
         return 1.0
     if kind == DOUBLES:
@@ -97,10 +97,10 @@ def selectivity(kind: int, direction: int, values: Ints, shifts: Ints, low: Ints
 
 
 def some(values: Ints) -> Ints:
-    """A few of the values, spread over all."""
+    """A sample of the values, evenly spaced."""
     return values[:: max(1, len(values) // SAMPLE)]
 
 
 def most_selective(shares: Sequence[float]) -> tuple[int, ...]:
-    """Axes in the order in which they are worth looking at."""
+    """The axes, most selective first."""
     return tuple(int(i) for i in np.argsort(shares, kind="stable"))

@@ -1,8 +1,8 @@
-"""Joins of two inputs whose queries differ in ranges: select joins, band joins, window joins (document 4, section 3).
+"""Joins of two inputs whose queries differ in ranges: select joins, band joins, window joins.
 
-When tuples of one input arrive, the rows of the other that have their key lie along axes (`placed_axes.py`). Which
-queries a tuple affects is found by group of ranges (`index/range_search.py`), without looking at rows or queries one by
-one; which rows it gives them is found afterwards, for those who want to know.
+When tuples of one input arrive, the rows of the other with the same key are placed along axes (`placed_axes.py`). A
+search by groups of ranges (`index/range_search.py`) computes the queries that a tuple affects, without visiting rows or
+queries one by one. The joined rows are computed later, if they are read. (Document 4, section 3.)
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from eddyline.state.query_table import QueryRows
 from eddyline.state.stem import Stem
 
 Words = npt.NDArray[np.uint64]
-NOT_WANTED = -2  # the slot of a tuple that joins with nothing
+NO_MATCH = -2  # the slot of a tuple that joins with nothing
 _ALL = np.empty(0, np.uint64)
 
 Result = TypeVar("Result")
 
 
 class Indexed:
-    """Queries in groups, by their positions; by bit, the arrival number from which a query sees rows."""
+    """Groups of queries by position; `since`: by bit, the arrival number from which rows are visible to the query."""
 
     def __init__(self, groups: RangeGroups, since: Ints) -> None:
         self.groups = groups
@@ -58,7 +58,7 @@ class Indexed:
 
 
 class RangedSide:
-    """The queries of a family as seen by the tuples of one input. `strategy` is one of STRATEGIES, or None."""
+    """The indexed queries of a family that tuples of one input probe. `strategy` is one of STRATEGIES, or None."""
 
     def __init__(self, plan: RangeProbe, strategy: str | None) -> None:
         self.direction = Direction.of(plan)
@@ -66,17 +66,17 @@ class RangedSide:
         self.decisions = Decisions()
         self.runs = QueryRuns(self._indexed)
         self.bounds = BoundSpans(plan.bounds)
-        self._chosen_for = 0  # so many queries
+        self._chosen_for = 0  # the number of queries when the axis was last chosen
 
     def _indexed(self, queries: QueryRows, positions: Ints, functions: Functions) -> Indexed:
-        kept, low, high, own_low, own_high = self.direction.asked(queries, positions, functions)
+        kept, low, high, own_low, own_high = self.direction.ranges(queries, positions, functions)
         groups = range_groups(positions[kept], low, high, list(zip(own_low, own_high, strict=True)))
         since = np.zeros(len(groups.numbers), np.int64)
         since[groups.bits] = queries.since_at(groups.numbers[groups.bits].astype(np.int64))
         return Indexed(groups, since)
 
     def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: Stem) -> Probing | None:
-        """What the tuples find, by the slots of their keys; None if they cannot be processed in this way."""
+        """A deferred probe of tuples, by the slots of their keys; None if this tactic cannot process them."""
         functions = step.functions
         self._choose_axis(step, delta, stem)
         direction = self.direction
@@ -93,9 +93,9 @@ class RangedSide:
             shift[i], missing = axis.shifts(delta, functions)
             nothing |= missing
             shifts = span(axis.kind, shift[i])
-            if not all(axis.tells(r.spans[i], shifts, bounds) for r in rows):
+            if not all(axis.is_exact(r.spans[i], shifts, bounds) for r in rows):
                 return None
-        slots = np.where(nothing, NOT_WANTED, slots)
+        slots = np.where(nothing, NO_MATCH, slots)
         where = [equal_ranges(r.slots, slots) for r in rows]
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
         arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
@@ -105,13 +105,13 @@ class RangedSide:
         return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)
 
     def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
-        """Puts that axis first along which ranges hold the fewest rows, judged from a few; anew when queries are many
-        more than at the last time."""
+        """Puts the axis first along which ranges hold the fewest rows of a sample; again when there are four times as
+        many queries."""
         axes, queries, functions = self.direction.axes, step.queries, replace(step.functions, failures=None)
         if len(axes) < 2 or len(queries) < 4 * self._chosen_for or not stem.segments or not len(delta):
             return
         self._chosen_for = len(queries)
-        _, low, high, _, _ = self.direction.asked(queries, some(queries.live()), functions)
+        _, low, high, _, _ = self.direction.ranges(queries, some(queries.live()), functions)
         tuples = delta.take(some(np.arange(len(delta)))).spread()
         largest = max(stem.segments, key=len).rows
         rows = largest.take(some(np.arange(len(largest)))).spread()
@@ -126,8 +126,8 @@ class RangedSide:
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Tuples, the places of rows in their segment, and positions of queries, in that order."""
+class JoinedRows:
+    """Tuples, positions of rows in their segment, and positions of queries, sorted in that order."""
 
     tuples: Ints
     places: Ints
@@ -136,7 +136,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Probing:
-    """Tuples of one input about to meet rows and queries of one moment."""
+    """A deferred probe of tuples of one input, over immutable views of rows and queries."""
 
     side: RangedSide
     step: Step
@@ -146,39 +146,39 @@ class Probing:
     partners: Partners
     axes: Axes
     runs: tuple[Run[Indexed], ...]
-    time_axis: int  # where queries' own windows stand among the axes, -1 if they have none
+    time_axis: int  # the axis of the queries' own windows, -1 if they have none
 
     def count(self) -> int:
-        """How many pairs (tuple, query) there are."""
+        """The number of pairs (tuple, query)."""
         return int(self.counts().sum())
 
     def counts(self) -> Ints:
-        """How many queries each tuple affects."""
+        """The number of queries that each tuple affects."""
         return self._totals(lambda start, stop: [c for c, _ in self._affected(start, stop, listing=False)])
 
     def sets(self) -> list[Portion]:
-        """For every tuple the set of queries it affects."""
-        return self._found
+        """For each tuple, the set of queries it affects."""
+        return self._portions
 
     @cached_property
-    def _found(self) -> list[Portion]:
+    def _portions(self) -> list[Portion]:
         return self._in_portions(self._sets)
 
     @cached_property
     def listed(self) -> list[tuple[int, Lists]]:
-        """The same sets as lists of positions, each with the number of its first tuple."""
-        return [(p.start, p.listed()) for p in self._found]
+        """The same sets as lists of query positions, each with the position of its first tuple."""
+        return [(p.start, p.listed()) for p in self._portions]
 
-    def rows_given(self) -> Ints:
-        """How many rows each tuple gives to the queries it affects, all together."""
+    def row_counts(self) -> Ints:
+        """The number of joined rows of each tuple, over all queries it affects."""
         return self._totals(lambda start, stop: self._rows_of(self._sets(start, stop).listed(), start, stop))
 
-    def pairs(self) -> list[list[Pairs]]:
-        """By segment: the rows that tuples give to queries, some at a time."""
-        found: list[list[Pairs]] = [[] for _ in self.rows]
+    def pairs(self) -> list[list[JoinedRows]]:
+        """The joined rows by segment, in portions."""
+        by_segment: list[list[JoinedRows]] = [[] for _ in self.rows]
         for first, queries in self.listed:
             counts = self._rows_of(queries, first, first + len(queries))
-            for s, (mine, rows, count) in enumerate(zip(found, self.rows, counts, strict=True)):
+            for s, (mine, rows, count) in enumerate(zip(by_segment, self.rows, counts, strict=True)):
                 for a, b in portions(count):
                     start, stop = first + a, first + b
                     lists = Lists(queries.starts[a : b + 1], queries.members)
@@ -186,25 +186,25 @@ class Probing:
                     arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
                     self.step.room.take(total, PAIR)
                     tuples, place, query = list_rows(
-                        lists, self.asked, self.axes, arrivals, rows.table, begin, end, rows.place, total
+                        lists, self.query_ranges, self.axes, arrivals, rows.table, begin, end, rows.place, total
                     )
-                    mine.append(Pairs(tuples + start, place, query))
-        return found
+                    mine.append(JoinedRows(tuples + start, place, query))
+        return by_segment
 
     def _totals(self, counts: Callable[[int, int], Sequence[Ints]]) -> Ints:
-        """By tuple, the sum of several counts of some tuples."""
-        found = self._in_portions(lambda start, stop: sum(counts(start, stop), np.zeros(stop - start, np.int64)))
-        return np.concatenate([np.empty(0, np.int64), *found])
+        """The sum of several counts, by tuple."""
+        totals = self._in_portions(lambda start, stop: sum(counts(start, stop), np.zeros(stop - start, np.int64)))
+        return np.concatenate([np.empty(0, np.int64), *totals])
 
     def _rows_of(self, queries: Lists, start: int, stop: int) -> list[Ints]:
-        """By segment, how many rows each of some tuples gives."""
+        """The number of joined rows of tuples start … stop, by segment."""
         arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
         where = zip(self.rows, partners.begin, partners.end, strict=True)
-        return [count_rows(queries, self.asked, self.axes, arrivals, r.table, b, e) for r, b, e in where]
+        return [count_rows(queries, self.query_ranges, self.axes, arrivals, r.table, b, e) for r, b, e in where]
 
     @cached_property
-    def asked(self) -> Asked:
-        """By position of a query."""
+    def query_ranges(self) -> Asked:
+        """The ranges of queries by position."""
         size = len(self.step.queries)
         shape = (len(self.axes.kinds), size)
         low, high, since = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(size, np.int64)
@@ -217,24 +217,24 @@ class Probing:
         return Asked(low, high, since)
 
     def _sets(self, start: int, stop: int) -> Portion:
-        found = self._affected(start, stop, listing=True)
-        return Portion(start, stop - start, tuple(sets for _, sets in found if sets is not None))
+        by_run = self._affected(start, stop, listing=True)
+        return Portion(start, stop - start, tuple(sets for _, sets in by_run if sets is not None))
 
     def _affected(self, start: int, stop: int, *, listing: bool) -> list[tuple[Ints, Containers | None]]:
-        """By run: how many of its queries each of some tuples affects, and which."""
+        """By run: how many of its queries tuples start … stop affect, and which."""
         if not self.rows:
             return []
         arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
-        found = []
+        by_run = []
         for run, doubts in zip(self.runs, self._doubts, strict=True):
             begun = time.perf_counter()
             if self.side.strategy is None:
                 how, expected = run.index.estimates.choose(arrivals, partners)
             else:
                 how, expected = np.full(stop - start, STRATEGIES.index(self.side.strategy), np.uint8), np.zeros(1)
-            found.append(affected(run.index.groups, self.axes, arrivals, partners, doubts, how, listing=listing))
+            by_run.append(affected(run.index.groups, self.axes, arrivals, partners, doubts, how, listing=listing))
             self.side.decisions.add(how, float(expected.sum()) / 1e9, time.perf_counter() - begun)
-        return found
+        return by_run
 
     @cached_property
     def _doubts(self) -> list[Doubts]:
@@ -242,7 +242,7 @@ class Probing:
         return [_doubts(r, self.step.queries, oldest) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:
-        if self.side.strategy is None:  # made here, not by several threads at once
+        if self.side.strategy is None:  # built here, not by several threads at once
             for run in self.runs:
                 _ = run.index.estimates
         blocks = max((r.index.groups.words // 64 for r in self.runs), default=1)
@@ -250,9 +250,9 @@ class Probing:
 
 
 def _doubts(run: Run[Indexed], queries: QueryRows, oldest: int) -> Doubts:
-    """`oldest` is the least arrival number of a row or tuple."""
+    """Which queries are registered, and to which some rows are not visible; `oldest` is the least arrival number."""
     groups, since = run.index.groups, run.index.since
     all_alive = queries.alive[run.start : run.stop].all()
     living = _ALL if all_alive else as_words((groups.numbers >= 0) & queries.alive[groups.numbers])
-    young = queries.latest > oldest and (since > oldest).any()
-    return Doubts(living, as_words(since > oldest) if young else _ALL, since)
+    some_hidden = queries.latest > oldest and (since > oldest).any()
+    return Doubts(living, as_words(since > oldest) if some_hidden else _ALL, since)

@@ -1,15 +1,15 @@
-"""Joins of any arity over SteMs (document 1, section 3.3): one state module per input, no intermediate results kept.
+"""Joins of any number of inputs over SteMs: one SteM per input; intermediate results are not stored.
 
-The changes of each input in turn find their results among the rows of the others (`tactic.py`) and are then built into
-their own SteM: build after probe, input after input, so that every combination is found exactly once. Signs multiply
-and intervals intersect, so expirations need no code of their own here.
+The changes of each input in turn probe the rows of the others (`tactic.py`) and are then built into their own SteM:
+build after probe, input after input, so that every combination is produced exactly once. Signs multiply and intervals
+intersect, so expirations need no code here.
 
 Retractions come before insertions, so that a joined row is never sent with an end that the same step makes earlier; if
 several inputs retract in one step, all their retractions are applied before any of them probes (`leaving.py`). So each
 `-` of a join names one earlier `+` of the same row and end.
 
-A non-retroactive table (document 3, section 4) is probed but never probes: its changes only reach its SteM, and the
-flowing side is not kept.
+A non-retroactive table (document 3, section 4) is probed but never probes: its changes are only built into its SteM,
+and the other side is not stored. (Document 1, section 3.3.)
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from eddyline.operators.matcher import Matcher
 from eddyline.plan import physical
 from eddyline.state.delta import Delta, Ints, concat
 
-# In the order in which they are asked; each says whether it is planned for an input. What none of them takes is probed.
+# In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
 TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirst.of)
 
 
 class StemJoin(Operator):
-    """The driver: it moves changes and state; the tactics of each input find the results of its changes."""
+    """The driver: it orders changes and updates SteMs; the tactics of each input compute the results of its changes."""
 
     def __init__(self, node: physical.StemJoin, children: Sequence[Operator]) -> None:
         super().__init__(node, children)
@@ -54,37 +54,37 @@ class StemJoin(Operator):
     def pull(self, step: Step) -> Delta:
         deltas = [c.pull(step) for c in self.children]
         if step.kind == "arrivals":
-            return self.together(step, self._moved(step, deltas))
+            return self.concatenated(step, self._process(step, deltas))
         if self.some_attached:
-            # What is not attached stands in its SteM already; only what is new for the new queries moves.
-            moving = [d if c.attached else c.none() for c, d in zip(self.children, deltas, strict=True)]
-            return self.together(step, self._moved(step, moving))
+            # Rows that are not attached are in their SteM already; only per-query rows of the new queries are new.
+            own = [d if c.attached else c.none() for c, d in zip(self.children, deltas, strict=True)]
+            return self.concatenated(step, self._process(step, own))
         if self.reads_streams:
             return self.none()
-        standing, self.stems.stems = self.stems.stems, self.stems.empty()
-        initial = self.together(step, self._moved(step, deltas))
-        self.stems.stems = standing
+        stems, self.stems.stems = self.stems.stems, self.stems.empty()
+        initial = self.concatenated(step, self._process(step, deltas))
+        self.stems.stems = stems
         return initial
 
     def defer(self, step: Step) -> Delta | Deferred:
-        """Changes that are found by groups of ranges are deferred, if there are no others in the step."""
+        """Changes of the tactic by ranges are deferred, if there are no others in the step."""
         pieces = self.pieces(step)
         if len(pieces) == 1 and not isinstance(pieces[0], Delta):
             return DeferredProbe(self.stems, self.matcher, step, *pieces[0])
-        return self.together(step, pieces)
+        return self.concatenated(step, pieces)
 
     def pieces(self, step: Step) -> list[Piece]:
-        """A step in which tuples arrive: its changes as far as they are built, and tuples about to find theirs."""
-        return self._moved(step, [c.pull(step) for c in self.children])
+        """The results of a step in which tuples arrive: changes, and deferred probes."""
+        return self._process(step, [c.pull(step) for c in self.children])
 
-    def together(self, step: Step, pieces: Sequence[Piece]) -> Delta:
-        """All changes of a step."""
+    def concatenated(self, step: Step, pieces: Sequence[Piece]) -> Delta:
+        """All changes of a step as one delta."""
         parts: list[Delta] = []
         for piece in pieces:
             parts += [piece] if isinstance(piece, Delta) else built(self.stems, self.matcher, step, *piece)
         return concat(parts, self.types, attached=self.attached)
 
-    def _moved(self, step: Step, deltas: Sequence[Delta]) -> list[Piece]:
+    def _process(self, step: Step, deltas: Sequence[Delta]) -> list[Piece]:
         pieces: list[Piece] = []
         deltas = [d.spread() for d in deltas]
         retracting = [i for i, d in enumerate(deltas) if i != self.frozen_table and (d.sign < 0).any()]

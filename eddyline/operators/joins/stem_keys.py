@@ -1,4 +1,4 @@
-"""Keys of a SteM: by them a join finds the rows that a probing tuple may equal."""
+"""Keys of a SteM: they map the key values of rows and of probing tuples to slots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta, Ints
 from eddyline.state.stem import NO_KEY
 
-NOT_FOUND = -2  # a probe that can match nothing; differs from NO_KEY, by which unfindable rows are stored
+NOT_FOUND = -2  # the slot of a probe without matches; differs from NO_KEY, the slot of rows that match no probe
 
 
 class StemKey:
@@ -27,7 +27,7 @@ class StemKey:
         self.table = KeyTable(self.coder.width + plan.with_query)
 
     def slots(self, functions: Functions, rows: Delta) -> Ints:
-        """Slots of rows to be stored; rows that equal nothing get NO_KEY."""
+        """Slots of rows to be stored; rows with a NULL in the key get NO_KEY."""
         codes, null = self._codes(functions, self.plan.exprs, rows.columns, rows.query, len(rows), adding=True)
         return np.where(null, NO_KEY, self.table.insert(codes))
 
@@ -35,8 +35,8 @@ class StemKey:
         self, functions: Functions, exprs: Sequence[Expr], columns: Sequence[pa.Array], query: Ints | None, n: int
     ) -> Ints:
         codes, null = self._codes(functions, exprs, columns, query, n, adding=False)
-        found = self.table.find(codes)
-        return np.where(null | (found < 0), NOT_FOUND, found)
+        slots = self.table.find(codes)
+        return np.where(null | (slots < 0), NOT_FOUND, slots)
 
     def _codes(
         self,

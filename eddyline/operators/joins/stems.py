@@ -1,4 +1,4 @@
-"""The state modules (SteMs) of a join, one per input, and how they are built and probed (document 1, section 3.3)."""
+"""The state modules (SteMs) of a join, one per input: building and probing. (Document 1, section 3.3.)"""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ class Stems:
         ]
 
     def build(self, step: Step, i: int, delta: Delta) -> None:
-        """Takes in the changes of an input."""
+        """Builds the changes of an input into its SteM."""
         stem = self.stems[i]
         stem.insert(delta, _slots(self.keys[i], step.functions, delta), step.before)
-        if any(worth_clearing(len(k.table), len(stem)) for k in self.keys[i]):  # most keys have no row any more
+        if any(worth_clearing(len(k.table), len(stem)) for k in self.keys[i]):  # most keys have no rows
             self.keys[i] = [StemKey(k.plan) for k in self.keys[i]]
             stem.renumber(partial(_slots, self.keys[i], step.functions))
 
     def partners(
         self, step: Step, i: int, delta: Delta, *beside: pa.Array, leaving: int | None = None
     ) -> Iterator[Delta]:
-        """The changes of an input joined with all rows they match; columns `beside` are carried along as the last ones.
+        """The changes of an input joined with all rows they match; the columns `beside` are appended to them.
 
-        `leaving` is the input whose retractions probe, if others retract too; the last column says when they do."""
+        `leaving` is the input whose retractions probe, if others retract too; the last column has their times."""
         wide = replace(delta, columns=(*self.wide(i, delta), *beside))
         return self._probe(step, wide, self.node.probes[i], leaving)
 
     def wide(self, i: int, delta: Delta) -> tuple[pa.Array | None, ...]:
-        """The columns of one input's tuples as those of joined rows, the others still missing."""
+        """The columns of one input's tuples at their places in joined rows; the others are None."""
         columns: list[pa.Array | None] = [None] * self.width
         columns[self.starts[i] : self.starts[i + 1]] = delta.columns
         return tuple(columns)
 
     def wanted(self, step: Step, probe: ProbeStep, partial: Delta) -> Ints:
-        """The slots that partially joined rows look for in the next SteM."""
+        """The slots that partially joined rows probe in the next SteM."""
         key = self.keys[probe.input][probe.key]
         return key.wanted(step.functions, probe.exprs, partial.columns, partial.query, len(partial))
 
@@ -96,7 +96,7 @@ class Stems:
         return {f"stem{i}": s.save() for i, s in enumerate(self.stems)}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        """Keys are numbered anew from the rows, so they need not be saved."""
+        """Slots are assigned again from the rows, so they are not saved."""
         for i, (stem, keys) in enumerate(zip(self.stems, self.keys, strict=True)):
             stem.load(saved[f"stem{i}"], partial(_slots, keys, functions))
 

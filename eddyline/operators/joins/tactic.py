@@ -1,24 +1,25 @@
 """The contract between a join and its tactics.
 
-The driver (`stem_join.py`) decides what moves when: retractions before insertions, one input after the other, and each
-input's changes are built into their SteM after they have probed the others. For the changes of one input it asks the
+The driver (`stem_join.py`) decides the order of changes: retractions before insertions, one input after the other; the
+changes of an input are built into its SteM after they have probed the others. For the changes of one input it tries the
 tactics of that input, in this order:
 
-    by ranges      tuples meet groups of the queries' ranges (`by_ranges.py`)
-    filter first   tuples meet the conditions of queries before they probe (`filter_first.py`)
+    by ranges      tuples probe groups of the queries' ranges (`by_ranges.py`)
+    filter first   tuples are filtered by the conditions of queries before they probe (`filter_first.py`)
     probe          tuples probe the SteMs of the other inputs in turn (`probe.py`)
 
 A new tactic is a class in a file of its own and an entry in `TACTICS` of the driver.
 
-The driver promises that the changes are at least one, with a row each, and that the SteMs hold all that was built
-before these changes and nothing of them.
+The driver promises that there is at least one change, that each change has its own row, and that the SteMs contain all
+earlier changes and none of these.
 
 A tactic promises
-- to give all results of the changes, or None if it cannot process them: then the next one is asked. Probing can always;
-- to give them in an order that follows from the changes and the state alone: measured times never show in a result;
-- not to change the SteMs, and to hold on to nothing of them that may change later: what it leaves to be computed (a
-  `Probing`) sees the rows and the queries of this moment;
-- to take room (`step.room`) for all that it leaves built.
+- to return all results of the changes, or None if it cannot process them: then the next one is tried. `Probe` never
+  returns None;
+- to return them in an order that depends only on the changes and the state: measured times never affect a result;
+- not to change the SteMs, and to keep no reference to what may change later: a deferred probe (`Probing`) uses the rows
+  and the queries of this moment;
+- to count all that it builds towards the memory limit (`step.room`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from eddyline.operators.base import Step
 from eddyline.operators.joins.ranged import Probing
 from eddyline.state.delta import Delta
 
-Piece = tuple[int, Probing] | Delta  # results, or tuples of an input about to find theirs
+Piece = tuple[int, Probing] | Delta  # changes, or a deferred probe of the tuples of an input
 
 
 class Tactic(Protocol):
@@ -37,4 +38,4 @@ class Tactic(Protocol):
         """The results of one input's changes; None if this tactic cannot process them."""
 
     def details(self) -> list[str]:
-        """What EXPLAIN ANALYZE says of it."""
+        """Lines for EXPLAIN ANALYZE."""
