@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._report import Figure, report
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.run.settings import Moment, Settings
 from eddyline.spark.worker.bucket import Bucket
 from eddyline.spark.worker.packing import Packer
@@ -30,21 +30,21 @@ def busiest_and_all(text: str, rows: int, split: str) -> tuple[float, float]:
     rng = np.random.default_rng(5)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(str(Path(folder) / "ck"), BUCKETS, "min", folder, "set apart", "null")
-        mirror = Mirror(settings.log())
+        catalog = PipelineCatalog(settings.log())
         for stream in "rs":
-            mirror.execute(f"CREATE STREAM {stream} (k INT, v DOUBLE, w DOUBLE, ts TIMESTAMP) WATERMARK ts")
+            catalog.execute(f"CREATE STREAM {stream} (k INT, v DOUBLE, w DOUBLE, ts TIMESTAMP) WATERMARK ts")
         low, x = rng.uniform(-VALUES, VALUES - WIDTH, QUERIES), rng.random(QUERIES)
         params = {"lo": low, "hi": low + WIDTH * rng.uniform(0.8, 1.2, QUERIES), "x": x, "y": x + 0.0005}
         params = {name: values for name, values in params.items() if f":{name}" in text}
         declared = ", ".join(f"{name} DOUBLE" for name in params)
-        mirror.execute(f"CREATE QUERY FAMILY f ({declared}) WITH (split = '{split}') AS {text}")
-        mirror.register("f", pa.table({"query": [f"q{i}" for i in range(QUERIES)]} | params))
+        catalog.execute(f"CREATE QUERY FAMILY f ({declared}) WITH (split = '{split}') AS {text}")
+        catalog.register("f", pa.table({"query": [f"q{i}" for i in range(QUERIES)]} | params))
         packer, buckets = Packer(settings), [Bucket(b, settings) for b in range(BUCKETS)]
         seconds = np.zeros(BUCKETS)
         for step in range(STEPS):
             given: list[list[tuple[tuple[int, int, int], bytes]]] = [[] for _ in buckets]
             for number, stream in enumerate("rs"):
-                partition = packer.open(Moment(step, mirror.version, 0, {}), stream, number)
+                partition = packer.open(Moment(step, catalog.version, 0, {}), stream, number)
                 sent = [*packer.pack(partition, tuples(rng, step, rows)), *packer.close(partition)]
                 for i, (bucket, block) in enumerate(sent):
                     given[bucket].append(((number, number, i), block))

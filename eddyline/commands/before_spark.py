@@ -14,10 +14,10 @@ from pathlib import Path
 from eddyline.errors import CatalogError
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.externals import Rules
-from eddyline.spark.catalog.mirror import Mirror
 from eddyline.spark.catalog.overlaps import require_apart
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.places import FILES, local_path, require_usable_path, scheme_of
-from eddyline.spark.run.checkpoint import check_catalog, fixed, mirror_of, script_text
+from eddyline.spark.run.checkpoint import catalog_of, check_catalog, fixed, script_text
 from eddyline.spark.run.settings import has_begun, pipeline_file
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.parser import parse
@@ -36,28 +36,28 @@ def check(script: Path, folder: Path, allowed: Sequence[str] = ()) -> None:
     text = script_text(script)
     parse(text)
     if begun is not None and has_begun(folder):
-        mirror = mirror_of(folder, rules)
-        mirror.warn = lambda _: None  # the pipeline says it again
-        check_catalog(folder, mirror.log)
-        with mirror.rehearsed(text):
-            _check_paths(mirror.catalog, folder)
+        pipeline_catalog = catalog_of(folder, rules)
+        pipeline_catalog.warn = lambda _: None  # the pipeline says it again
+        check_catalog(folder, pipeline_catalog.log)
+        with pipeline_catalog.rehearsed(text):
+            _check_paths(pipeline_catalog.catalog, folder)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        mirror = Mirror(CommitLog(Path(scratch) / "eddyline" / "catalog"), rules)
-        mirror.warn = lambda _: None
-        mirror.run_script(text)
-    if not len(mirror.catalog.streams):
+        pipeline_catalog = PipelineCatalog(CommitLog(Path(scratch) / "eddyline" / "catalog"), rules)
+        pipeline_catalog.warn = lambda _: None
+        pipeline_catalog.run_script(text)
+    if not len(pipeline_catalog.catalog.streams):
         raise CatalogError(
             f"The script {script.name!r} declares no stream.",
             hint="CREATE STREAM … (…) WATERMARK … USING parquet OPTIONS (path '…').",
         )
-    for stream in mirror.catalog.streams:
+    for stream in pipeline_catalog.catalog.streams:
         if stream.external is None:
             raise CatalogError(
                 f"The stream {stream.name!r} has no source.",
                 hint=f"CREATE STREAM {stream.name} (…) WATERMARK … USING parquet OPTIONS (path '…').",
             )
-    _check_paths(mirror.catalog, folder)
+    _check_paths(pipeline_catalog.catalog, folder)
 
 
 def _check_paths(catalog: Catalog, folder: Path) -> None:

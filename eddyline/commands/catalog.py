@@ -22,8 +22,8 @@ from eddyline.shell.commands import read
 from eddyline.shell.printing import Printer
 from eddyline.shell.session import moved, plural
 from eddyline.spark.catalog.asking import dead_letters
-from eddyline.spark.catalog.mirror import Mirror
-from eddyline.spark.run.checkpoint import folder_of, mirror_of
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
+from eddyline.spark.run.checkpoint import catalog_of, folder_of
 from eddyline.sql.bound import Field
 from eddyline.sql.cursor import statements
 
@@ -33,8 +33,8 @@ CHANGING = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE")  # what a file of st
 def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
     """Runs the statements of a file, or of the input, as one commit: all of them, or none if one fails."""
     text = sys.stdin.read() if file == "-" else _text(Path(file))
-    mirror = mirror_of(checkpoint)
-    with _told(printer, mirror), mirror.commit(on_error="undo"):
+    pipeline_catalog = catalog_of(checkpoint)
+    with _told(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
         for statement in statements(text):
             try:
                 if statement.text.split(maxsplit=1)[0].upper() not in CHANGING:
@@ -42,7 +42,7 @@ def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
                         "Only statements that change something can be added.",
                         hint=f"They begin with {', '.join(CHANGING)}. `eddyline query list` shows what there is.",
                     )
-                mirror.execute(statement.text)
+                pipeline_catalog.execute(statement.text)
             except Error as e:
                 e.hint = " ".join(filter(None, (e.hint, "No statement of the file was applied.")))
                 raise moved(e, statement.text, text, statement.tokens[0].start) from None
@@ -50,45 +50,45 @@ def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
 
 def add_rows(printer: Printer, checkpoint: Path, family: str, file: Path) -> None:
     """Adds one query to a family for each row of a file."""
-    mirror = mirror_of(checkpoint)
-    found = mirror.registry.named(family)
+    pipeline_catalog = catalog_of(checkpoint)
+    found = pipeline_catalog.registry.named(family)
     rows = read([Field("query", t.STRING), *found.bound.params], file)
-    with _told(printer, mirror):
-        mirror.register(family, rows)
+    with _told(printer, pipeline_catalog):
+        pipeline_catalog.register(family, rows)
 
 
 def drop(printer: Printer, checkpoint: Path, names: Sequence[str], family: str | None) -> None:
     """Drops queries, all or none; `-` in place of their names reads them from the input, one in a line."""
     wanted = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else list(names)
-    mirror = mirror_of(checkpoint)
-    with _told(printer, mirror), mirror.commit(on_error="undo"):
-        for owner, mine in _by_family(mirror, wanted, family).items():
-            mirror.drop(owner, mine)
+    pipeline_catalog = catalog_of(checkpoint)
+    with _told(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
+        for owner, mine in _by_family(pipeline_catalog, wanted, family).items():
+            pipeline_catalog.drop(owner, mine)
 
 
 def resume(printer: Printer, checkpoint: Path, name: str) -> None:
-    mirror = mirror_of(checkpoint)
-    count = mirror.resume(name)
-    printer.line(f"{_queries(count)} will begin anew{_when(mirror)}")
+    pipeline_catalog = catalog_of(checkpoint)
+    count = pipeline_catalog.resume(name)
+    printer.line(f"{_queries(count)} will begin anew{_when(pipeline_catalog)}")
 
 
 def show(printer: Printer, checkpoint: Path, family: str | None, like: str | None) -> None:
     """The names of queries; those of one family with their constants."""
-    mirror = mirror_of(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
     if family is None:
-        found = mirror.execute("SHOW QUERIES")
+        found = pipeline_catalog.execute("SHOW QUERIES")
     else:
-        found = _with_constants(mirror.registry.named(family))
+        found = _with_constants(pipeline_catalog.registry.named(family))
     if like is not None:
         found = found.filter(pc.match_like(found.column("query"), like))
     _table(printer, found, _queries(found.num_rows))
 
 
 def show_quarantined(printer: Printer, checkpoint: Path) -> None:
-    mirror = mirror_of(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
     names, families, errors = [], [], []
-    for number, out in mirror.quarantined.items():
-        f = mirror.registry.number(number)
+    for number, out in pipeline_catalog.quarantined.items():
+        f = pipeline_catalog.registry.number(number)
         rows = f.queries.rows()
         for query, error in out.items():
             names.append(rows.name_of(np.array([query]))[0].as_py())
@@ -110,16 +110,16 @@ def explain(printer: Printer, checkpoint: Path, name: str) -> None:
 
 def show_late(printer: Printer, checkpoint: Path, stream: str | None) -> None:
     """How many rows were set apart, by stream and reason; or those of one stream."""
-    mirror = mirror_of(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
     if stream is not None:
-        known = [r.name for r in (*mirror.catalog.streams, *mirror.catalog.tables)]
+        known = [r.name for r in (*pipeline_catalog.catalog.streams, *pipeline_catalog.catalog.tables)]
         if stream.lower() not in [k.lower() for k in known]:
             raise CatalogError(f"There is no stream or table {stream!r}.", hint=did_you_mean(stream, known))
         rows = dead_letters(folder_of(checkpoint) / "eddyline", stream)
         _table(printer, pa.table({}) if rows is None else rows)
         return
     found = []
-    for relation in (*mirror.catalog.streams, *mirror.catalog.tables):
+    for relation in (*pipeline_catalog.catalog.streams, *pipeline_catalog.catalog.tables):
         rows = dead_letters(folder_of(checkpoint) / "eddyline", relation.name)
         if rows is not None:
             for reason in rows.column("reason").value_counts().to_pylist():
@@ -134,30 +134,30 @@ def _with_constants(family: Family) -> pa.Table:
     return pa.table([rows.names_at(rows.live()), *rows.all_params_at(rows.live())], names=names)
 
 
-def _by_family(mirror: Mirror, names: Iterable[str], family: str | None) -> dict[str, list[str]]:
+def _by_family(pipeline_catalog: PipelineCatalog, names: Iterable[str], family: str | None) -> dict[str, list[str]]:
     """The names under the family each belongs to; an error if one does not exist."""
     if family is not None:
-        return {mirror.registry.named(family).name: list(names)}
+        return {pipeline_catalog.registry.named(family).name: list(names)}
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(mirror.query(name)[0].name, []).append(name)
+        found.setdefault(pipeline_catalog.query(name)[0].name, []).append(name)
     return found
 
 
 @contextmanager
-def _told(printer: Printer, mirror: Mirror) -> Iterator[None]:
+def _told(printer: Printer, pipeline_catalog: PipelineCatalog) -> Iterator[None]:
     """Says afterwards how many queries came or went."""
-    before, version = len(mirror.registry.names), mirror.version
+    before, version = len(pipeline_catalog.registry.names), pipeline_catalog.version
     try:
         yield
     finally:
-        if mirror.version > version:
-            now = len(mirror.registry.names)
-            printer.line(f"{now - before:+,}: {_queries(now)} now{_when(mirror)}")
+        if pipeline_catalog.version > version:
+            now = len(pipeline_catalog.registry.names)
+            printer.line(f"{now - before:+,}: {_queries(now)} now{_when(pipeline_catalog)}")
 
 
-def _when(mirror: Mirror) -> str:
-    return f", from the next micro-batch on (commit {mirror.version})."
+def _when(pipeline_catalog: PipelineCatalog) -> str:
+    return f", from the next micro-batch on (commit {pipeline_catalog.version})."
 
 
 def _table(printer: Printer, found: pa.Table, count: str = "") -> None:

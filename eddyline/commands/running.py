@@ -107,7 +107,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 allow_functions=options.unapproved == "approve",
                 allow_options=options.allowed,
             )
-            gone = len(pipe.mirror.dropped_from_script)
+            gone = len(pipe.catalog.dropped_from_script)
             if gone:
                 print(f"{gone} statements of the checkpoint are no longer in the script. What they declared goes on.")
             pipe.listen(display.take)

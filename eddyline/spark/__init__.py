@@ -7,7 +7,8 @@ The path of a micro-batch, file by file:
     bucket     the families of one bucket take a step   keeping     a bucket's state as segments in Spark's state store
     outputs    changes staged as files, then committed  pipeline    puts the plan together and runs it
 
-Catalog changes go `mirror` (checks them) → `commits` (an append-only log) → `replica` (each process's own copy).
+Catalog changes pass `pipeline_catalog` (checks them), `commits` (an append-only log) and `following` (each process
+applies the log to its own definitions).
 Python workers are thin: the work is done by `resident` processes, which outlive tasks and keep operators in memory.
 """
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from eddyline.cli import app
 from eddyline.commands import before_spark, running
 from eddyline.spark.input.sources import FILES
-from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of
 
 STREAM = "CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts USING {} OPTIONS (path '{}');"
 SINK = "CREATE SINK out USING {} OPTIONS (path '{}');"
@@ -73,7 +73,7 @@ def test_a_script_is_rehearsed_on_a_checkpoint_that_has_begun_and_nothing_is_wri
     script = STREAM.format("parquet", "in")
     folder = Path("ck").absolute()
     begin(folder, Fixed(2, "min"))
-    mirror_of(folder).run_script(script)
+    catalog_of(folder).run_script(script)
     (folder / "offsets").mkdir()
     (folder / "offsets" / "0").write_text('v1\n{"batchTimestampMs": 1}\n{"eddyline": 1, "commit": 1, "now": 1}\n')
     assert outcome(script)[0] == 99
@@ -83,7 +83,7 @@ def test_a_script_is_rehearsed_on_a_checkpoint_that_has_begun_and_nothing_is_wri
     assert "comes too late" in outcome(script + STREAM.format("parquet", "in").replace(" s ", " t "))[1]
     assert "cannot write to" in outcome(script + SINK.format("json", "file"))[1]
     assert outcome(more.format("a"))[0] == 99
-    assert mirror_of(folder).version == 1
+    assert catalog_of(folder).version == 1
     Path("in").rmdir()
     assert "does not exist" in outcome(script)[1]
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from eddyline.cli import app
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.epochs import begin_epoch
-from eddyline.spark.run.checkpoint import Alone, Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Alone, Fixed, begin, catalog_of
 from eddyline.spark.run.relocating import relocate
 from eddyline.spark.run.verifying import problems
 
@@ -34,11 +34,11 @@ def checkpoint(tmp_path: Path) -> Path:
     """As a pipeline leaves it that has done one micro-batch."""
     folder = tmp_path / "ck"
     begin(folder, Fixed(1, "min", "one"))
-    mirror = mirror_of(folder)
-    mirror.run_script(SCRIPT.replace("{out}", str(tmp_path / "out")))
-    mirror.register("above", ROWS)
+    catalog = catalog_of(folder)
+    catalog.run_script(SCRIPT.replace("{out}", str(tmp_path / "out")))
+    catalog.register("above", ROWS)
     begin_epoch(folder, str(tmp_path))
-    offset = {"eddyline": 1, "commit": mirror.version, "now": 0}
+    offset = {"eddyline": 1, "commit": catalog.version, "now": 0}
     files = {
         "offsets/0": f'v1\n{{"batchTimestampMs": 0}}\n{json.dumps(offset)}\n{{"logOffset": 0}}',
         "commits/0": "v1\n{}",
@@ -117,7 +117,7 @@ def test_verify_names_files_that_are_damaged(checkpoint: Path) -> None:
 def test_a_backup_is_restored_to_the_byte_and_what_was_there_before_is_kept(checkpoint: Path, tmp_path: Path) -> None:
     before = files_of(checkpoint)
     assert run("backup", checkpoint, tmp_path / "b").exit_code == 0
-    mirror_of(checkpoint).drop("above", ["u1"])
+    catalog_of(checkpoint).drop("above", ["u1"])
     later = files_of(checkpoint)
     found = run("restore", checkpoint, tmp_path / "b", "--yes")
     assert found.exit_code == 0, found.stderr
@@ -194,7 +194,7 @@ def test_an_export_is_taken_over_by_a_new_checkpoint_with_another_column_and_del
     )
     found = run("import", new, tmp_path / "ex", "--script", file)
     assert found.exit_code == 0, found.stderr
-    old, now = mirror_of(checkpoint), mirror_of(new)
+    old, now = catalog_of(checkpoint), catalog_of(new)
     assert now.catalog.streams["s"].delay == 9_000_000
     assert len(now.registry.names) == len(old.registry.names) == 7
     queries = [{n: constants_of(m, n) for n in ("q", "r", "u0", "u4")} for m in (old, now)]
@@ -203,8 +203,8 @@ def test_an_export_is_taken_over_by_a_new_checkpoint_with_another_column_and_del
     assert sorted(now.catalog.sinks.names()) == ["out", "single"]
 
 
-def constants_of(mirror: Mirror, name: str) -> list[object]:
-    family, number = mirror.query(name)
+def constants_of(catalog: PipelineCatalog, name: str) -> list[object]:
+    family, number = catalog.query(name)
     rows = family.queries.rows()
     where = rows.positions(np.array([number]))
     return [c[0].as_py() for c in rows.all_params_at(where)]
@@ -214,13 +214,13 @@ def test_an_export_that_does_not_fit_changes_nothing(checkpoint: Path, tmp_path:
     run("export", checkpoint, tmp_path / "ex")
     new = tmp_path / "new"
     begin(new, Fixed(1, "min"))
-    mirror_of(new).run_script(
+    catalog_of(new).run_script(
         (tmp_path / "ex" / "pipeline.sql").read_text().replace("above (least", "over (least").replace("FOR above", "")
     )
-    version = mirror_of(new).version
+    version = catalog_of(new).version
     found = run("import", new, tmp_path / "ex")
     assert found.exit_code == 1 and "Nothing was taken over" in found.stderr
-    assert mirror_of(new).version == version
+    assert catalog_of(new).version == version
     (tmp_path / "other.sql").write_text("CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts")
     found = run("import", tmp_path / "third", tmp_path / "ex", "--script", tmp_path / "other.sql")
     assert found.exit_code == 1 and not (tmp_path / "third").exists()

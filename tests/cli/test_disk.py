@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.errors import StateError
 from eddyline.spark.catalog import commits, logged
-from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of
 from eddyline.spark.run.disk import unwritable
 from eddyline.spark.run.settings import write_whole
 from tests.cli.conftest import COMMAND, ROOT
@@ -26,7 +26,7 @@ CREATE QUERY FAMILY above (least INT) AS SELECT a FROM s WHERE a >= :least;
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     begin(tmp_path / "ck", Fixed(2, "min"))
-    mirror_of(tmp_path / "ck").run_script(SCRIPT)
+    catalog_of(tmp_path / "ck").run_script(SCRIPT)
     return tmp_path / "ck"
 
 
@@ -52,7 +52,7 @@ def test_query_add_tells_that_the_catalog_cannot_be_written_and_changes_nothing(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: The catalog {str(catalog)!r} cannot be written: File too large.\n")
     assert "Traceback" not in done.stderr
-    assert sorted(catalog.iterdir()) == before and mirror_of(checkpoint).version == 1
+    assert sorted(catalog.iterdir()) == before and catalog_of(checkpoint).version == 1
 
 
 def test_a_run_looks_whether_its_checkpoint_has_space_before_it_starts_spark(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_commit_stands_where_only_its_snapshot_could_not_be_written(
         raise StateError("The catalog cannot be written.")
 
     monkeypatch.setattr(commits.CommitLog, "write_snapshot", full)
-    mirror = mirror_of(checkpoint)
-    mirror.register("above", [{"query": "a", "least": 1}])
-    assert mirror.version == 2 and mirror_of(checkpoint).query("a")
+    catalog = catalog_of(checkpoint)
+    catalog.register("above", [{"query": "a", "least": 1}])
+    assert catalog.version == 2 and catalog_of(checkpoint).query("a")
     assert "No snapshot" in caplog.text

@@ -37,7 +37,7 @@ class Host(Bare):
     """A pipeline without Spark, that leaves Spark's own logs behind."""
 
     def run(self, rows: Mapping[str, Sequence[tuple[int, int | None]]], version: int | None = None) -> None:
-        version = self.mirror.log.latest() if version is None else version
+        version = self.catalog.log.latest() if version is None else version
         batch, checkpoint = self.batch, Path(self.settings.checkpoint)
         given = {name: [_rows(r)] for name, r in rows.items()}
         self.take(given, version, batch)
@@ -56,7 +56,7 @@ def _rows(rows: Sequence[tuple[int, int | None]]) -> pa.Table:
 def host(tmp_path: Path, request: pytest.FixtureRequest) -> Host:
     begin(tmp_path / "ck", Fixed(2, "min"))
     found = Host(tmp_path, SCRIPT + SINK.format(request.param, tmp_path / "out"), buckets=2)
-    found.mirror.register("above", [{"query": "low", "least": 1}, {"query": "high", "least": 100}])
+    found.catalog.register("above", [{"query": "low", "least": 1}, {"query": "high", "least": 100}])
     return found
 
 
@@ -129,9 +129,9 @@ def test_answers_that_wait_for_the_clock_name_the_stream_that_holds_it_back(host
 
 def test_a_query_that_is_not_yet_in_force_says_by_which_commit_it_comes(host: Host) -> None:
     assert said(host, "low")[WHY] == "No micro-batch has ended yet. The pipeline is not running."
-    before = host.mirror.version
+    before = host.catalog.version
     host.run({"s": [(1, 5)]})
-    host.mirror.register("above", [{"query": "new", "least": 1}])
+    host.catalog.register("above", [{"query": "new", "least": 1}])
     found = said(host, "new")
     assert found["catalog"] == f"commit {before + 1}; the last micro-batch had commit {before}"
     assert f"registered by commit {before + 1}, the last micro-batch had commit {before}" in found[WHY]
@@ -142,8 +142,8 @@ def test_a_query_that_is_not_yet_in_force_says_by_which_commit_it_comes(host: Ho
 
 def test_quarantine_is_the_reason_before_all_others(host: Host) -> None:
     host.run({"s": [(1, 5)]})
-    family, query = host.mirror.query("low")
-    host.mirror.quarantine(family.number, [query], "integer overflow")
+    family, query = host.catalog.query("low")
+    host.catalog.quarantine(family.number, [query], "integer overflow")
     found = said(host, "low")
     assert found["quarantine"] == "integer overflow" and "eddyline query resume low" in found[WHY]
     assert "quarantine" not in said(host, "high")
@@ -182,7 +182,7 @@ def test_a_name_that_is_none_is_an_error(host: Host) -> None:
 
 def test_it_writes_nothing_and_needs_neither_spark_nor_functions(host: Host) -> None:
     checkpoint = Path(host.settings.checkpoint)
-    host.mirror.function("half", Leaves(checkpoint.parent / "loaded"), ["DOUBLE"], "DOUBLE")
+    host.catalog.function("half", Leaves(checkpoint.parent / "loaded"), ["DOUBLE"], "DOUBLE")
     host.run({"s": [(1, 5)]})
     pickle.loads(cloudpickle.dumps(Leaves(checkpoint.parent / "loaded")))
     (checkpoint.parent / "loaded").unlink()  # so loading leaves it

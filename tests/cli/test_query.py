@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eddyline.cli import app
-from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of
 
 SCRIPT = """
 CREATE STREAM s (a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS USING parquet OPTIONS (path 'in');
@@ -28,9 +28,9 @@ ROWS = [{"query": f"u{i}", "least": i, "note": "x"} for i in range(5)]
 def checkpoint(tmp_path: Path) -> Path:
     folder = tmp_path / "ck"
     begin(folder, Fixed(2, "min"))
-    mirror = mirror_of(folder)
-    mirror.run_script(SCRIPT)
-    mirror.register("above", ROWS)
+    catalog = catalog_of(folder)
+    catalog.run_script(SCRIPT)
+    catalog.register("above", ROWS)
     return folder
 
 
@@ -44,29 +44,29 @@ class Answer:
 
 
 def names(checkpoint: Path) -> list[str]:
-    return sorted(mirror_of(checkpoint).execute("SHOW QUERIES").column("query").to_pylist())
+    return sorted(catalog_of(checkpoint).execute("SHOW QUERIES").column("query").to_pylist())
 
 
 def test_a_file_of_statements_is_one_commit(checkpoint: Path, tmp_path: Path) -> None:
     file = tmp_path / "more.sql"
     file.write_text("CREATE CONTINUOUS QUERY r AS SELECT a FROM s WHERE a > 7; -- like q\nDROP CONTINUOUS QUERY u0;\n")
-    before = mirror_of(checkpoint).version
+    before = catalog_of(checkpoint).version
     answer = Answer(checkpoint, "query", "add", str(file))
     assert (answer.code, answer.errors) == (0, "")
     assert " ".join(answer.lines[0]) == f"+0: 6 queries now, from the next micro-batch on (commit {before + 1})."
     assert names(checkpoint) == ["q", "r", "u1", "u2", "u3", "u4"]
-    assert mirror_of(checkpoint).query("r")[0] is not None
+    assert catalog_of(checkpoint).query("r")[0] is not None
 
 
 def test_an_error_names_its_place_in_the_file_and_no_statement_of_it_is_applied(checkpoint: Path) -> None:
-    before, version = names(checkpoint), mirror_of(checkpoint).version
+    before, version = names(checkpoint), catalog_of(checkpoint).version
     first = "DROP CONTINUOUS QUERY u0; CREATE QUERY FAMILY new (x INT) AS SELECT a FROM s WHERE a = :x;"
     script = f"{first} CREATE CONTINUOUS QUERY r AS SELECT a FROM s;\nCREATE CONTINUOUS QUERY t AS SELECT b FROM s;"
     answer = Answer(checkpoint, "query", "add", "-", stdin=script)
     assert (answer.code, answer.lines) == (1, [])
     assert "at line 2, column 37:" in answer.errors and answer.errors.startswith("Error: ")
     assert "No statement of the file was applied." in answer.errors
-    after = mirror_of(checkpoint)
+    after = catalog_of(checkpoint)
     assert (names(checkpoint), after.version, after.registry.find("new")) == (before, version, None)
     assert Answer(checkpoint, "query", "add", "-", stdin=script.replace(" b ", " a ")).code == 0
     assert names(checkpoint) == sorted({*before, "r", "t"} - {"u0"})
@@ -153,9 +153,9 @@ def test_a_list_is_cut_at_its_limit_and_counts_all(checkpoint: Path) -> None:
 
 
 def test_a_query_in_quarantine_is_listed_with_its_reason_and_can_be_resumed(checkpoint: Path) -> None:
-    mirror = mirror_of(checkpoint)
-    family, query = mirror.query("u2")
-    mirror.quarantine(family.number, [query], "integer overflow")
+    catalog = catalog_of(checkpoint)
+    family, query = catalog.query("u2")
+    catalog.quarantine(family.number, [query], "integer overflow")
     listed = Answer(checkpoint, "query", "quarantined")
     assert listed.lines[1:] == [["u2", "above", "integer", "overflow"], ["1", "query"]]
     assert ["u2", "above", "integer", "overflow"] in Answer(checkpoint, "query", "list").lines
@@ -163,7 +163,7 @@ def test_a_query_in_quarantine_is_listed_with_its_reason_and_can_be_resumed(chec
     resumed = Answer(checkpoint, "query", "resume", "u2")
     assert resumed.code == 0 and resumed.lines[0][:5] == ["1", "query", "will", "begin", "anew,"]
     assert Answer(checkpoint, "query", "quarantined").lines == [["0", "queries"]]
-    assert mirror_of(checkpoint).query("u2")[1] != query
+    assert catalog_of(checkpoint).query("u2")[1] != query
 
 
 def test_late_counts_what_was_set_apart_and_shows_the_rows_of_a_stream(checkpoint: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.delivery import Delivery
 from eddyline.spark.output.outputs import Staged
 from eddyline.spark.run.settings import Moment, Settings
@@ -46,8 +46,8 @@ class Store:
 class Mortal(Delivery):
     """A delivery that may be broken off between its parts."""
 
-    def __init__(self, settings: Settings, mirror: Mirror, live: Callable[[], None]) -> None:
-        super().__init__(settings, mirror)
+    def __init__(self, settings: Settings, catalog: PipelineCatalog, live: Callable[[], None]) -> None:
+        super().__init__(settings, catalog)
         self.live = live
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
@@ -77,9 +77,9 @@ class Bare:
         self.lives: int | None = None
         if resident == "new":
             self.resident = Resident()
-        self.mirror = Mirror(self.settings.log())
-        self.mirror.run_script(script)
-        self.delivery = Mortal(self.settings, self.mirror, self._live)
+        self.catalog = PipelineCatalog(self.settings.log())
+        self.catalog.run_script(script)
+        self.delivery = Mortal(self.settings, self.catalog, self._live)
         self.delivery.begin()
         self.delivery.prepare()
 

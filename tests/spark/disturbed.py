@@ -12,7 +12,7 @@ from random import Random
 from typing import Literal
 
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from tests.spark.expected import Delivered, check, check_rows, expected
 from tests.spark.inputs import Event, World, carry_out, script
 from tests.spark.micro_batches import committed, micro_batches
@@ -40,10 +40,10 @@ class Disturbed:
         """Registers the queries, from outside."""
         path = self.folder / "ck" / "eddyline" / "catalog"
         assert until(lambda: CommitLog(path).latest() >= 2, PATIENCE), job.last_words()  # the script, and the function
-        mirror = Mirror(CommitLog(path))
+        catalog = PipelineCatalog(CommitLog(path))
         for event in (*HELD, *self.world.wide(*FAMILIES)):
-            carry_out(mirror, event)
-            self.commits[mirror.version] = [event]
+            carry_out(catalog, event)
+            self.commits[catalog.version] = [event]
 
     def give(self) -> None:
         """A file of each stream, and of some table."""

@@ -191,7 +191,7 @@ class OnBare:
 
     def do(self, *events: Event) -> None:
         for event in events:
-            carry_out(self.bare.mirror, event)
+            carry_out(self.bare.catalog, event)
             self._events.append(event)
 
     def put(self, batch: Batch) -> None:
@@ -215,7 +215,7 @@ class OnBare:
 
     def _take(self, rnd: Random) -> None:
         if self._begun is None:
-            self._begun = self._next(rnd), self.bare.mirror.log.latest()
+            self._begun = self._next(rnd), self.bare.catalog.log.latest()
         batch, version = self._begun
         self.bare.take(batch.tables(), version, batch.now)
         self._done.append(batch)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.outputs import Staged, Stager, commit_files
 from eddyline.spark.run.settings import Moment, Settings
 from eddyline.spark.worker.keeping import Head, Keeper, decode_head
@@ -33,7 +33,7 @@ class Inline:
     ) -> None:
         """`loses` says whether a bucket, or a packer, is forgotten before its next step."""
         self.settings = Settings(str(folder / "ck"), buckets, clock, str(folder), "set apart", "null")
-        self.mirror = Mirror(self.settings.log())
+        self.catalog = PipelineCatalog(self.settings.log())
         self.packers = [Packer(self.settings) for _ in range(2)]
         self.keepers = [Keeper(b, self.settings) for b in range(buckets)]
         self.heads: list[bytes | None] = [None] * buckets
@@ -51,7 +51,7 @@ class Inline:
         amended: int = 0,
     ) -> None:
         """A micro-batch: source partitions of streams, and changes of tables."""
-        moment = Moment(self.batch, self.mirror.log.latest(), self.now, self.clocks, amended)
+        moment = Moment(self.batch, self.catalog.log.latest(), self.now, self.clocks, amended)
         given: list[list[Any]] = [[] for _ in self.keepers]
         staged: list[Staged] = []
         sources = [("", [None]), *((n, [r]) for n, r in (tables or {}).items()), *streams.items()]
@@ -111,26 +111,26 @@ class InlineHost:
         self.inline = Inline(folder, buckets, loses)
 
     def run(self, world: World, cases: Sequence[Case]) -> Outcome:
-        mirror = self.inline.mirror
-        mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{self.inline.out}')")
+        catalog = self.inline.catalog
+        catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{self.inline.out}')")
         for name in world.functions:
-            mirror.function(name, *FUNCTIONS[name])
+            catalog.function(name, *FUNCTIONS[name])
         for statement in world.statements:
-            mirror.execute(statement)
+            catalog.execute(statement)
         found: dict[str, pa.Table] = {}
         for step in world.steps:
             for query in (q for case in cases for q in case.going(step.number)):
-                mirror.execute(f"DROP CONTINUOUS QUERY {query}")
+                catalog.execute(f"DROP CONTINUOUS QUERY {query}")
             for case in cases:
                 if case.first == step.number:
-                    mirror.execute(case.declare)
+                    catalog.execute(case.declare)
                 table = case.coming(step.number)
                 if table is not None:
-                    mirror.register(case.name, table)
+                    catalog.register(case.name, table)
                 for query in (q for q, at in case.added.items() if at == step.number):
-                    found[query] = none_of(mirror.query(query)[0])
+                    found[query] = none_of(catalog.query(query)[0])
             for statement in step.changes:
-                mirror.execute(statement)
+                catalog.execute(statement)
             self.inline.step({s: _halves(r) for s, r in step.rows.items()})
         for folder in (f for f in sorted(self.inline.out.iterdir()) if f.name != "_staged"):
             rows = read(folder)

@@ -103,7 +103,7 @@ def script(
 
 
 def carry_out(target: Any, event: Event) -> None:
-    """A change of the catalog, on a pipeline or its mirror."""
+    """A change of the catalog, on a pipeline or its PipelineCatalog."""
     match event:
         case ("register", name, text):
             target.execute(f"CREATE CONTINUOUS QUERY {name} AS {text}")

@@ -85,7 +85,7 @@ def main(given: list[str]) -> None:
         spark.sparkContext.setLogLevel("ERROR")
     pipe = Pipeline(spark, folder / "pipeline.sql", folder / "ck", buckets=chosen.buckets, on_error="null")
 
-    if pipe.mirror.catalog.functions.get("held") is None:
+    if pipe.catalog.catalog.functions.get("held") is None:
         pipe.function("held", holding(str(folder)), ["INT", "STRING"], "INT")
     run = pipe.start(available_now=chosen.until == "all")
     while chosen.until == "told" and run.isActive and not (folder / "finish").exists():

@@ -65,7 +65,7 @@ class Live:
         """Changes of the catalog; each is a commit."""
         for event in events:
             carry_out(self.pipe, event)
-            self.commits[self.pipe.mirror.version] = [event]
+            self.commits[self.pipe.catalog.version] = [event]
 
     def put(self, batch: Batch) -> None:
         """Rows of streams and changes of tables; each source partition becomes a file."""

@@ -27,7 +27,7 @@ def rows(*found: tuple[int, int, int]) -> pa.Table:
 
 
 def take(host: Bare, *found: tuple[int, int, int], version: int | None = None) -> list[dict[str, Any]]:
-    latest = host.mirror.log.latest()
+    latest = host.catalog.log.latest()
     return host.take({"t": [rows(*found)]}, latest if version is None else version, 1000 * host.batch)
 
 

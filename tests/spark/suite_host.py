@@ -45,7 +45,7 @@ class OnSpark:
                     if table is not None:
                         pipe.register(case.name, table)
                     for query in (q for q, at in case.added.items() if at == step.number):
-                        found[query] = none_of(pipe.mirror.query(query)[0])
+                        found[query] = none_of(pipe.catalog.query(query)[0])
                 for statement in step.changes:
                     pipe.execute(statement)
                 run.processAllAvailable()

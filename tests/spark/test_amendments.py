@@ -24,7 +24,7 @@ from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.netting import net
 from eddyline.spark.output.outputs import PER_ATTEMPT, PER_WRITER
-from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import catalog_of
 from eddyline.spark.run.settings import Settings, write_whole
 from tests.spark.bare import Bare
 from tests.spark.inline import Inline
@@ -58,7 +58,7 @@ def test_dropping_a_sink_that_cannot_be_opened_gets_the_pipeline_going_again(
     live.stop()
     with pytest.raises(CatalogError, match=r"Spark has no format 'parqet' for the sink 'extra'[^$]*DROP SINK extra"):
         live.process()
-    mirror_of(tmp_path / "ck").execute("DROP SINK extra")
+    catalog_of(tmp_path / "ck").execute("DROP SINK extra")
     live.open()
     live.do(world.go(), *world.wide("fa"))  # these take effect in the same micro-batch
     live.put(world.full_batch())
@@ -78,7 +78,7 @@ def test_rows_for_a_dropped_sink_that_cannot_be_written_are_kept_and_the_run_goe
     live.pipe.execute(f"CREATE SINK gone USING parquet OPTIONS (path '{tmp_path}/gone') FOR fa")
 
     def break_the_sink(*_: object) -> None:
-        mirror_of(tmp_path / "ck").execute("DROP SINK gone")
+        catalog_of(tmp_path / "ck").execute("DROP SINK gone")
         for writer in range(8):  # folders are in the way of the files to come
             (tmp_path / "gone" / f"part-000000000-{writer:05}-000.parquet").mkdir()
 
@@ -169,12 +169,12 @@ def test_a_family_that_cannot_start_goes_into_quarantine_and_others_do_not_notic
 ) -> None:
     monkeypatch.setattr(engine, "RunningFamily", refusing(ValueError("no such plan")))
     bare = Bare(tmp_path, f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')", 2, "quarantine")
-    bare.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
-    bare.mirror.execute(f"CREATE QUERY FAMILY bad (n INT) AS SELECT {distinct} k FROM r [RANGE 1 HOUR] WHERE k > :n")
-    bare.mirror.register("bad", pa.table({"query": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
+    bare.catalog.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
+    bare.catalog.execute(f"CREATE QUERY FAMILY bad (n INT) AS SELECT {distinct} k FROM r [RANGE 1 HOUR] WHERE k > :n")
+    bare.catalog.register("bad", pa.table({"query": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
     for now in (1, 2):
-        bare.take({"r": [ROWS]}, bare.mirror.version, now)
-    (errors,) = bare.mirror.quarantined.values()
+        bare.take({"r": [ROWS]}, bare.catalog.version, now)
+    (errors,) = bare.catalog.quarantined.values()
     assert list(errors.values()) == ["ValueError: no such plan"] * 2
     assert len(delivered_to(tmp_path / "out")) == 4
 
@@ -185,14 +185,14 @@ def test_a_family_that_is_dropped_is_never_started_in_an_amended_micro_batch(
     """What it does when it starts is the machine's fault, so that it is not put into quarantine."""
     monkeypatch.setattr(engine, "RunningFamily", refusing(OSError("too much")))
     inline = Inline(tmp_path, 2, loses=lambda: True)
-    inline.mirror.execute(f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
-    inline.mirror.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
+    inline.catalog.execute(f"{STREAM}; CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    inline.catalog.execute("CREATE CONTINUOUS QUERY fine AS SELECT k FROM r")
     inline.step({"r": [ROWS]})
-    inline.mirror.execute("CREATE QUERY FAMILY bad (n INT) AS SELECT DISTINCT k FROM r [RANGE 1 HOUR] WHERE k > :n")
-    inline.mirror.register("bad", pa.table({"query": ["a"], "n": pa.array([1], pa.int32())}))
+    inline.catalog.execute("CREATE QUERY FAMILY bad (n INT) AS SELECT DISTINCT k FROM r [RANGE 1 HOUR] WHERE k > :n")
+    inline.catalog.register("bad", pa.table({"query": ["a"], "n": pa.array([1], pa.int32())}))
     with pytest.raises(OSError, match="too much"):
         inline.step({"r": [ROWS]})
-    inline.mirror.execute("DROP QUERY FAMILY bad; CREATE CONTINUOUS QUERY later AS SELECT k + 1 AS k FROM r")
+    inline.catalog.execute("DROP QUERY FAMILY bad; CREATE CONTINUOUS QUERY later AS SELECT k + 1 AS k FROM r")
     inline.step({"r": [ROWS]}, amended=1)
     inline.step({"r": [ROWS]})
     found = delivered_to(inline.out)

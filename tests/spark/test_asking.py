@@ -38,7 +38,7 @@ def changes(*rows: tuple[str, int]) -> pa.Table:
 
 
 def take(host: Bare) -> None:
-    version = host.mirror.log.latest()
+    version = host.catalog.log.latest()
     host.take({"s": [stream((1, 5), (2, 6)), stream((3, 7))], "customers": [changes(("+", 1), ("+", 2))]}, version, 1)
     host.take({"s": [stream((4, 9), (5, 2))], "customers": [changes(("-", 1))]}, version, 2)
 
@@ -49,7 +49,7 @@ def host(tmp_path: Path) -> Bare:
 
 
 def shown(host: Bare, what: str) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = host.mirror.execute(f"SHOW {what}").drop_columns(["columns"]).to_pylist()
+    rows: list[dict[str, object]] = host.catalog.execute(f"SHOW {what}").drop_columns(["columns"]).to_pylist()
     return rows
 
 
@@ -64,13 +64,13 @@ def test_show_counts_what_the_pipeline_has_read_and_what_its_tables_hold(host: B
         {"table": "customers", "retroactive": True, "rows": 1},
         {"table": "notes", "retroactive": True, "rows": 2},
     ]
-    found = host.mirror.stats()
+    found = host.catalog.stats()
     assert (found["rows"], found["late"]) == (5, 1)
-    assert found["families"][host.mirror.query("q")[0].name] == {"queries": 1, "changes": 3}
+    assert found["families"][host.catalog.query("q")[0].name] == {"queries": 1, "changes": 3}
     assert found["streams"]["s"] == {"rows": 5, "late": 1, "bad": 0, "watermark": mark}
     assert found["tables"] == {"customers": {"rows": 1}, "notes": {"rows": 2}}
-    assert host.mirror.late("s").to_pylist() == [{"k": 5, "ts": datetime(2026, 1, 1, 0, 0, 2)}]
-    assert host.mirror.late("quiet").num_rows == 0
+    assert host.catalog.late("s").to_pylist() == [{"k": 5, "ts": datetime(2026, 1, 1, 0, 0, 2)}]
+    assert host.catalog.late("quiet").num_rows == 0
 
 
 def test_before_the_first_micro_batch_nothing_has_been_read(host: Bare) -> None:
@@ -85,8 +85,8 @@ def test_what_was_not_counted_is_unknown(host: Bare) -> None:
         file.unlink()
     assert [(r["rows"], r["late"]) for r in shown(host, "STREAMS")] == [(None, None), (None, None)]
     assert [r["rows"] for r in shown(host, "TABLES")] == [None, 2]
-    assert host.mirror.stats()["changes"] is None
-    host.take({"s": [stream((9, 20))]}, host.mirror.log.latest(), 3)
+    assert host.catalog.stats()["changes"] is None
+    host.take({"s": [stream((9, 20))]}, host.catalog.log.latest(), 3)
     assert [r["rows"] for r in shown(host, "STREAMS")] == [None, None]
     assert [r["rows"] for r in shown(host, "TABLES")] == [1, 2]  # this the buckets know
     (file,) = (host.settings.own / "counts").iterdir()
@@ -107,22 +107,22 @@ def test_what_was_not_counted_is_unknown(host: Bare) -> None:
 def test_rows_that_are_not_on_the_driver_cannot_be_selected(host: Bare, sql: str) -> None:
     take(host)
     with pytest.raises(CatalogError, match=r"'customers' are in the pipeline's state|no answer of 'v'") as raised:
-        host.mirror.execute(sql)
+        host.catalog.execute(sql)
     assert raised.value.hint and "sink" in raised.value.hint
-    assert host.mirror.execute("SELECT COUNT(*) AS n FROM notes").to_pylist() == [{"n": 2}]
+    assert host.catalog.execute("SELECT COUNT(*) AS n FROM notes").to_pylist() == [{"n": 2}]
 
 
 def test_a_table_that_a_dataframe_feeds_has_a_source_too(tmp_path: Path) -> None:
     host = Bare(tmp_path, SCRIPT.replace(" USING parquet OPTIONS (path 'in/customers')", ""), buckets=2)
-    assert host.mirror.execute("SELECT COUNT(*) AS n FROM customers").to_pylist() == [{"n": 0}]
+    assert host.catalog.execute("SELECT COUNT(*) AS n FROM customers").to_pylist() == [{"n": 0}]
     (host.settings.own / "pipeline.json").write_text(json.dumps({"format": 1, "sources": ["", "customers", "s"]}))
     for sql in ("SELECT k FROM customers", "INSERT INTO customers VALUES (1, 'x')", "DELETE FROM customers"):
         with pytest.raises(CatalogError):
-            host.mirror.execute(sql)
+            host.catalog.execute(sql)
 
 
 def test_a_replayed_micro_batch_is_counted_once(host: Bare) -> None:
-    version = host.mirror.log.latest()
+    version = host.catalog.log.latest()
     for lives in range(30):
         host.start(SCRIPT)
         host.lives = lives
@@ -137,16 +137,16 @@ def test_a_replayed_micro_batch_is_counted_once(host: Bare) -> None:
 def test_counts_keep_the_last_change_of_each_family_that_stands(host: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "KEPT", 2)
     take(host)
-    version = host.mirror.log.latest()
-    q, other = host.mirror.query("q")[0].number, host.mirror.query("v")[0].number
+    version = host.catalog.log.latest()
+    q, other = host.catalog.query("q")[0].number, host.catalog.query("v")[0].number
     host.take({"s": [stream((0, 12))]}, version, 3)
     found = read_counts(host.settings.own)
     assert found is not None and found.complete
     assert (found.batch, found.version) == (2, version)
     assert (found.families[q].changes, found.families[q].batch) == (3, 1)
     assert found.relations["customers"].batch == 1 and found.relations["s"].batch == 2
-    host.mirror.execute("DROP CONTINUOUS QUERY q")
-    host.take({}, host.mirror.log.latest(), 4)
+    host.catalog.execute("DROP CONTINUOUS QUERY q")
+    host.take({}, host.catalog.log.latest(), 4)
     found = read_counts(host.settings.own)
     assert found is not None and set(found.families) == {other}
     assert len(list((host.settings.own / "counts").iterdir())) == 2

@@ -14,7 +14,7 @@ from eddyline.engine.actions import FixCells, SplitQueries
 from eddyline.engine.engine import Engine
 from eddyline.errors import BindError
 from eddyline.spark.catalog import logged
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.seen import Seen, read_seen, seen_file
 from eddyline.spark.run.settings import Settings
 from eddyline.spark.worker.bucket import Bucket
@@ -63,9 +63,9 @@ def ids(table: QueryRows) -> list[int]:
 
 
 def test_every_query_is_in_one_bucket_and_each_has_its_share(tmp_path: Path) -> None:
-    mirror = Mirror(settings(tmp_path).log())
-    mirror.execute(family())
-    mirror.register("f", bands(range(4000), np.nan, 5.0))
+    catalog = PipelineCatalog(settings(tmp_path).log())
+    catalog.execute(family())
+    catalog.register("f", bands(range(4000), np.nan, 5.0))
     found = tables(tmp_path)
     assert sorted(i for t in found for i in ids(t)) == list(range(4000))
     assert [len(t) for t in found] == [1000] * BUCKETS
@@ -77,29 +77,29 @@ def test_a_query_stays_where_it_is_whatever_comes_and_goes(
 ) -> None:
     """Whether a process reads commits or a snapshot that stands for them."""
     rnd, rng = Random(seed), np.random.default_rng(seed)
-    mirror = Mirror(settings(tmp_path).log())
-    mirror.execute(family())
+    catalog = PipelineCatalog(settings(tmp_path).log())
+    catalog.execute(family())
     home: dict[int, int] = {}
     standing: list[int] = []
     made = 0
     for _ in range(12):
         new = range(made, made + rnd.choice([1, 3, 40, 200]))
         low = rng.normal(made, 10, len(new))
-        mirror.register("f", bands(new, np.where(rng.random(len(new)) < 0.1, np.inf, low), low + 1))
+        catalog.register("f", bands(new, np.where(rng.random(len(new)) < 0.1, np.inf, low), low + 1))
         standing, made = [*standing, *new], new.stop
         gone = rnd.sample(standing, min(len(standing), rnd.choice([0, 1, 20])))
-        mirror.drop("f", [f"q{i}" for i in gone])
+        catalog.drop("f", [f"q{i}" for i in gone])
         standing = [i for i in standing if i not in gone]
         if gone:
             kept = rnd.choice(standing) if standing else None
-            mirror.quarantine(1, [*gone[:1], *([] if kept is None else [kept])], "it went wrong")
+            catalog.quarantine(1, [*gone[:1], *([] if kept is None else [kept])], "it went wrong")
             standing = [i for i in standing if i != kept]
         found = {i: b for b, t in enumerate(tables(tmp_path)) for i in ids(t)}
         assert sorted(found) == sorted(standing)
         assert all(home.setdefault(i, b) == b for i, b in found.items()), f"seed {seed}"
     monkeypatch.setattr(logged, "COMMITS", 1)
-    mirror.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM r")
-    assert mirror.log.snapshot_before(mirror.version) == mirror.version
+    catalog.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM r")
+    assert catalog.log.snapshot_before(catalog.version) == catalog.version
     assert {i: b for b, t in enumerate(tables(tmp_path)) for i in ids(t)} == {i: home[i] for i in standing}
 
 
@@ -128,33 +128,33 @@ FEW, MANY = 10, 200
 def test_wide_bands_are_split_by_queries_and_narrow_ones_by_range(
     condition: str, split: str, queries: int, width: float, seen: Seen | None, kind: str, tmp_path: Path
 ) -> None:
-    mirror = Mirror(settings(tmp_path).log())
-    mirror.execute(family(condition, split))
+    catalog = PipelineCatalog(settings(tmp_path).log())
+    catalog.execute(family(condition, split))
     if seen is not None:
         packed = [{"relation": name.upper(), "spans": spans} for name, spans in seen.streams.items()]
         Seen(seen.buckets).take(packed, seen_file(settings(tmp_path).own))
         assert read_seen(seen_file(settings(tmp_path).own)) == seen
-    mirror.register("f", bands(range(queries), np.arange(queries) / queries, np.arange(queries) / queries + width))
-    assert mirror.explain("f").endswith(f"\nsplit over buckets: {kind}")
-    assert mirror.execute("EXPLAIN q1")["plan"].to_pylist()[-1] == f"split over buckets: {kind}"
-    made = [a for a in mirror.log.read(2) if isinstance(a, FixCells | SplitQueries)]
-    mirror.register("f", bands(range(queries, queries + 9), 0.0, 1000.0))
-    assert mirror.explain("f").endswith(kind)  # for good
+    catalog.register("f", bands(range(queries), np.arange(queries) / queries, np.arange(queries) / queries + width))
+    assert catalog.explain("f").endswith(f"\nsplit over buckets: {kind}")
+    assert catalog.execute("EXPLAIN q1")["plan"].to_pylist()[-1] == f"split over buckets: {kind}"
+    made = [a for a in catalog.log.read(2) if isinstance(a, FixCells | SplitQueries)]
+    catalog.register("f", bands(range(queries, queries + 9), 0.0, 1000.0))
+    assert catalog.explain("f").endswith(kind)  # for good
     assert [type(a) for a in made] == {"by range": [FixCells], "by queries": [SplitQueries]}.get(kind, [])
 
 
 def test_a_family_without_parameters_is_split_by_data_whatever_it_says(tmp_path: Path) -> None:
-    mirror = Mirror(settings(tmp_path).log())
-    mirror.execute(
+    catalog = PipelineCatalog(settings(tmp_path).log())
+    catalog.execute(
         f"{STREAMS} CREATE CONTINUOUS QUERY q WITH (split = 'queries') AS SELECT r.v FROM r, s WHERE r.k = s.k"
     )
-    assert mirror.explain("q").endswith("by key")
+    assert catalog.explain("q").endswith("by key")
 
 
 def test_there_is_no_other_way_to_split(tmp_path: Path) -> None:
-    mirror = Mirror(settings(tmp_path).log())
+    catalog = PipelineCatalog(settings(tmp_path).log())
     with pytest.raises(BindError, match="split cannot be 'query'") as found:
-        mirror.execute(family(split="query"))
+        catalog.execute(family(split="query"))
     assert "'queries'" in (found.value.hint or "")
 
 
@@ -174,12 +174,12 @@ def test_what_wide_joins_say_does_not_depend_on_what_is_split(kind: str, conditi
         rnd, rng = Random(1), np.random.default_rng(1)
         lost = Random(split)
         host = Inline(tmp_path / split, BUCKETS, loses=lambda lost=lost: lost.random() < 0.2)  # type: ignore[misc]
-        host.mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{host.out}')")
-        host.mirror.execute(text.format(split))
+        host.catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{host.out}')")
+        host.catalog.execute(text.format(split))
         for step in range(5):
             low, first = rng.uniform(-50, 100, 60), 60 * step
-            host.mirror.register("f", bands(range(first, first + 60), low, low + 25))
-            host.mirror.drop("f", [f"q{i}" for i in range(first + 20, first + 30)])
+            host.catalog.register("f", bands(range(first, first + 60), low, low + 25))
+            host.catalog.drop("f", [f"q{i}" for i in range(first + 20, first + 30)])
             host.step({s: [rows(rnd, 8 * step, 8), rows(rnd, 8 * step, 8)] for s in "rs"})
         said.append(delivered(host.out).rows)
     sizes = [len(ids(k.bucket.definitions.families[1].queries.rows())) for k in host.keepers]
@@ -196,22 +196,22 @@ def test_a_query_that_goes_wrong_is_taken_out_and_can_be_resumed(tmp_path: Path)
     bare, rnd = Bare(tmp_path, text, BUCKETS, "quarantine"), Random(3)
     by = [2**63 - 1 if i % 10 == 3 else i for i in range(40)]
     new = pa.table({"query": [f"q{i}" for i in range(40)], "lo": [200.0] * 40, "by": pa.array(by, pa.int64())})
-    bare.mirror.register("f", new)
+    bare.catalog.register("f", new)
 
     def step(at: int) -> None:
-        bare.take({s: [rows(rnd, at)] for s in "rs"}, bare.mirror.log.latest(), 1000)
+        bare.take({s: [rows(rnd, at)] for s in "rs"}, bare.catalog.log.latest(), 1000)
 
     step(0)
     wrong = [i for i in range(40) if i % 10 == 3]
-    assert sorted(bare.mirror.quarantined[1]) == wrong
+    assert sorted(bare.catalog.quarantined[1]) == wrong
     step(20)
     good = delivered(tmp_path / "out").changes
     assert sorted(good) == sorted(f"q{i}" for i in range(40) if i not in wrong)
     assert {len(changes) for changes in good.values()} == {40 * 40}
     bare.start(text)
-    assert bare.mirror.resume("f") == 4
+    assert bare.catalog.resume("f") == 4
     step(40)
-    assert len(bare.mirror.quarantined[1]) == 4
+    assert len(bare.catalog.quarantined[1]) == 4
     assert {len(changes) for changes in delivered(tmp_path / "out").changes.values()} == {60 * 60}
 
 
@@ -220,10 +220,10 @@ def test_operators_that_fail_in_a_bucket_take_out_its_queries_alone(
 ) -> None:
     text = f"{family()}; CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')"
     bare, rnd = Bare(tmp_path, text, BUCKETS, "quarantine"), Random(4)
-    bare.mirror.register("f", bands(range(40), -200.0, 200.0))
+    bare.catalog.register("f", bands(range(40), -200.0, 200.0))
 
     def step(at: int) -> None:
-        bare.take({s: [rows(rnd, at)] for s in "rs"}, bare.mirror.log.latest(), 1000)
+        bare.take({s: [rows(rnd, at)] for s in "rs"}, bare.catalog.log.latest(), 1000)
 
     step(0)
     attempt = Engine.attempt
@@ -236,9 +236,9 @@ def test_operators_that_fail_in_a_bucket_take_out_its_queries_alone(
     step(20)
     monkeypatch.undo()
     gone = [i for i in range(40) if i % BUCKETS == 2]
-    assert sorted(bare.mirror.quarantined[1]) == gone
+    assert sorted(bare.catalog.quarantined[1]) == gone
     step(40)
-    assert bare.mirror.resume("f") == len(gone)
+    assert bare.catalog.resume("f") == len(gone)
     step(60)
     found = {name: len(changes) for name, changes in delivered(tmp_path / "out").changes.items()}
     assert found == {f"q{i}": 20 * 20 + 20 * 20 if i in gone else 80 * 80 for i in range(40)}

@@ -17,7 +17,7 @@ HOUR = 3_600_000_000
 def inline(folder: Path, stream: str, query: str) -> Inline:
     host = Inline(folder, 2)
     for statement in (stream, query, f"CREATE SINK out USING parquet OPTIONS (path '{host.out}')"):
-        host.mirror.execute(statement)
+        host.catalog.execute(statement)
     return host
 
 

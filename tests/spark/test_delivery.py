@@ -21,16 +21,16 @@ def delivered(folder: Path, made: str) -> dict[str, Any]:
     """What four micro-batches of a run have left, if delivery is made once, or anew for each of them."""
     folder.mkdir()
     host = bare(folder, ADD, COUNT, SINK)
-    host.mirror.register("f", [{"query": "fine", "by": 1}, OVERFLOWS])
+    host.catalog.register("f", [{"query": "fine", "by": 1}, OVERFLOWS])
     for second in (1, 2, 3, 4):
         if made == "anew":
             host.delivery = pickle.loads(pickle.dumps(host.delivery))
         take(host, (1, 100, second), (second, 5, second))
-    host.mirror.catch_up()
+    host.catalog.catch_up()
     rows = {f.name: read(f) for f in sorted((folder / "out").iterdir()) if f.is_dir()}
     return {
         "rows": {name: table.to_pylist() for name, table in rows.items() if table is not None},
-        "quarantined": host.mirror.quarantined,
+        "quarantined": host.catalog.quarantined,
         "seen": (folder / "ck" / "eddyline" / "seen.json").read_text(),
     }
 

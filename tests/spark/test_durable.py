@@ -45,7 +45,7 @@ def test_files_of_sinks_and_their_names_are_on_the_disk_before_a_batch_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = bare(tmp_path, ADD, SINK)
-    host.mirror.register("f", [{"query": "q", "by": 1}])
+    host.catalog.register("f", [{"query": "q", "by": 1}])
     disk = Disk(monkeypatch)
     take(host, (1, 1, 100), (2, 1, 101))
     take(host, (1, 1, 1))  # late: a dead letter
@@ -58,7 +58,7 @@ def test_files_of_sinks_and_their_names_are_on_the_disk_before_a_batch_is_done(
 def test_files_are_left_to_the_operating_system_if_so_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = bare(tmp_path, ADD, SINK)
     host.settings = host.delivery.settings = replace(host.settings, durability="none")
-    host.mirror.register("f", [{"query": "q", "by": 1}])
+    host.catalog.register("f", [{"query": "q", "by": 1}])
     disk = Disk(monkeypatch)
     take(host, (1, 1, 100))
     assert any("part-000000000" in file for file in disk.unsafe)

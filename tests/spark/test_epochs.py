@@ -186,6 +186,6 @@ def test_dead_letters_are_compacted_and_bounded_and_still_listed(
 
 @pytest.mark.parametrize("after", ["0", "-1", "x", ""])
 def test_a_sink_says_after_how_many_batches_it_is_compacted(tmp_path: Path, after: str) -> None:
-    mirror = Kept(tmp_path).host.mirror
+    catalog = Kept(tmp_path).host.catalog
     with pytest.raises(CatalogError, match="cannot be compacted after"):
-        mirror.execute(f"CREATE SINK more USING parquet OPTIONS (path '{tmp_path}/more', compact '{after}')")
+        catalog.execute(f"CREATE SINK more USING parquet OPTIONS (path '{tmp_path}/more', compact '{after}')")

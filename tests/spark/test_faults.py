@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from tests.spark.disturbed import FAMILIES, ONE_AT_A_TIME, Disturbed
 from tests.spark.expected import check, expected
 from tests.spark.inputs import Event, World, carry_out, script
@@ -42,7 +42,7 @@ class Outside:
         self.world = World(rnd, KINDS)
         self.commits: dict[int, list[Event]] = {}
         self.files = 0
-        self.mirror: Mirror | None = None
+        self.catalog: PipelineCatalog | None = None
         self.next = 0.0
         (folder / "pipeline.sql").write_text(script(folder, self.world.delays, FAMILIES, ONE_AT_A_TIME))
 
@@ -50,7 +50,7 @@ class Outside:
         path = self.folder / "ck" / "eddyline" / "catalog"
         if time.monotonic() < self.next or not CommitLog(path).latest():
             return
-        self.mirror = self.mirror or Mirror(CommitLog(path))
+        self.catalog = self.catalog or PipelineCatalog(CommitLog(path))
         if not self.commits:
             events = self.world.wide(*FAMILIES)
         elif len(self.world.standing) > MANY and self.rnd.random() < 0.6:
@@ -58,8 +58,8 @@ class Outside:
         else:
             events = self.world.come()
         for event in events:
-            carry_out(self.mirror, event)
-            self.commits[self.mirror.version] = [event]
+            carry_out(self.catalog, event)
+            self.commits[self.catalog.version] = [event]
         while self.files < committed(self.folder / "ck") + AHEAD:
             self.give()
         self.next = time.monotonic() + self.rnd.uniform(0.2, 2)

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import StateError
-from eddyline.spark.catalog import commits, mirror
+from eddyline.spark.catalog import commits, logged
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.worker import blocks, keeping
 from eddyline.spark.worker.keeping import decode_head
 from tests.spark.inline import Inline
@@ -70,7 +71,7 @@ def opened(folder: Path) -> Inline:
     """The golden checkpoint, copied to a folder, ready for its next step."""
     shutil.copytree(GOLDEN / "eddyline", folder / "ck" / "eddyline")
     inline = Inline(folder, 2)
-    inline.mirror.catch_up()
+    inline.catalog.catch_up()
     saved = json.loads((GOLDEN / "clocks.json").read_text())
     inline.batch, inline.clocks = saved["batch"], saved["clocks"]
     for b in range(2):
@@ -78,7 +79,7 @@ def opened(folder: Path) -> Inline:
         inline.heads[b] = (segments / "head").read_bytes()
         inline.state[b] = {f.name: f.read_bytes() for f in segments.iterdir() if f.name != "head"}
         inline.keepers[b].bring_back(decode_head(inline.heads[b]), inline.state[b].__getitem__)
-    inline.mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    inline.catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
     return inline
 
 
@@ -97,18 +98,18 @@ def write() -> None:
 
     shutil.rmtree(GOLDEN, ignore_errors=True)
     folder = Path(tempfile.mkdtemp())
-    keeping.LONGEST_LOG, mirror.COMMITS, mirror.MOST_COMMITS = 3, 8, 8  # snapshots, and a log after them
+    keeping.LONGEST_LOG, logged.COMMITS, logged.MOST_COMMITS = 3, 8, 8  # snapshots, and a log after them
     keeping.local_folder = lambda _, bucket: folder / "segments" / str(bucket)
     inline = Inline(folder, 2)
     for statement in STATEMENTS:
-        inline.mirror.execute(statement)
+        inline.catalog.execute(statement)
     least = [float(i) for i in range(9)]
-    inline.mirror.register("over", pa.table({"query": [f"o{i}" for i in range(9)], "least": least}))
-    inline.mirror.register("near", pa.table({"query": ["n1", "n2"], "w": [0.1, 0.4]}))
+    inline.catalog.register("over", pa.table({"query": [f"o{i}" for i in range(9)], "least": least}))
+    inline.catalog.register("near", pa.table({"query": ["n1", "n2"], "w": [0.1, 0.4]}))
     for seed in range(3):
         inline.step(step(seed))
-    inline.mirror.drop("over", ["o1", "o2"])
-    inline.mirror.quarantine(inline.mirror.registry.named("over").number, [5], "as an example")
+    inline.catalog.drop("over", ["o1", "o2"])
+    inline.catalog.quarantine(inline.catalog.registry.named("over").number, [5], "as an example")
     inline.step(step(3))
     shutil.copytree(folder / "ck" / "eddyline" / "catalog", GOLDEN / "eddyline" / "catalog")
     (GOLDEN / "eddyline" / "catalog" / "lock").unlink()
@@ -131,7 +132,7 @@ def test_the_golden_checkpoint_goes_on_as_it_did(tmp_path: Path) -> None:
 
 
 def test_its_queries_are_all_there(tmp_path: Path) -> None:
-    names = opened(tmp_path).mirror.execute("SHOW QUERIES")["query"].to_pylist()
+    names = opened(tmp_path).catalog.execute("SHOW QUERIES")["query"].to_pylist()
     assert sorted(names) == sorted(
         ["o0", "o3", "o4", "o5", "o6", "o7", "o8", "n1", "n2", "joined", "grouped", "seen", "apart", "latest", "named",
          "ends"]
@@ -144,7 +145,7 @@ def test_another_format_of_the_catalog_is_refused_in_words(tmp_path: Path) -> No
     _, *actions = blocks.split(file.read_bytes())
     file.write_bytes(blocks.join([json.dumps({"format": commits.FORMAT + 1}).encode(), *actions]))
     with pytest.raises(StateError, match="commit 18 has format 2, this version reads 1"):
-        mirror.Mirror(inline.settings.log()).catch_up()
+        PipelineCatalog(inline.settings.log()).catch_up()
 
 
 def test_another_format_of_the_state_is_refused_in_words() -> None:

@@ -33,18 +33,18 @@ def test_lists_and_functions_over_columns_go_through_the_log_and_come_back_with_
     monkeypatch.setattr(keeping, "local_folder", lambda _, bucket: tmp_path / "segments" / str(bucket))
     turns = iter(range(10_000))
     inline = Inline(tmp_path, 2, lambda: next(turns) % 2 == 1)
-    mirror = inline.mirror
-    mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
-    mirror.execute("CREATE STREAM s (a BIGINT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path 'x')")
-    mirror.function("near", near, ["BIGINT", "BIGINT"], "BOOLEAN", "arrow")
+    catalog = inline.catalog
+    catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    catalog.execute("CREATE STREAM s (a BIGINT, ts TIMESTAMP) WATERMARK ts USING parquet OPTIONS (path 'x')")
+    catalog.function("near", near, ["BIGINT", "BIGINT"], "BOOLEAN", "arrow")
     even, odd = (", ".join(map(str, range(n, 2_000, 2))) for n in (0, 1))
-    mirror.execute(f"CREATE CONTINUOUS QUERY even AS SELECT a FROM s WHERE a IN ({even})")
-    mirror.execute(f"CREATE CONTINUOUS QUERY odd AS SELECT a FROM s WHERE a IN ({odd})")
-    mirror.execute(f"CREATE CONTINUOUS QUERY others AS SELECT DISTINCT a FROM s WHERE a NOT IN ({even})")
-    mirror.execute("CREATE CONTINUOUS QUERY nearby AS SELECT a FROM s WHERE near(a, 10)")
+    catalog.execute(f"CREATE CONTINUOUS QUERY even AS SELECT a FROM s WHERE a IN ({even})")
+    catalog.execute(f"CREATE CONTINUOUS QUERY odd AS SELECT a FROM s WHERE a IN ({odd})")
+    catalog.execute(f"CREATE CONTINUOUS QUERY others AS SELECT DISTINCT a FROM s WHERE a NOT IN ({even})")
+    catalog.execute("CREATE CONTINUOUS QUERY nearby AS SELECT a FROM s WHERE near(a, 10)")
     for start in (0, 20, 40):
         inline.step({"s": [rows(start)]})
-        mirror.execute(f"CREATE CONTINUOUS QUERY late{start} AS SELECT a FROM s WHERE a IN ({even})")
+        catalog.execute(f"CREATE CONTINUOUS QUERY late{start} AS SELECT a FROM s WHERE a IN ({even})")
     found: dict[str, list[int]] = {}
     for folder in (f for f in inline.out.iterdir() if f.name != "_staged"):
         for r in read(folder).to_pylist():

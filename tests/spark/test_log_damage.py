@@ -9,7 +9,7 @@ import pytest
 
 from eddyline.errors import StateError
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.run.checkpoint import check_catalog
 
 SCRIPT = """
@@ -21,11 +21,11 @@ CREATE QUERY FAMILY f (k INT) AS SELECT a FROM s WHERE a > :k
 @pytest.fixture
 def log(tmp_path: Path) -> CommitLog:
     """Three commits: a script, some queries of a family, and a query of its own."""
-    mirror = Mirror(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
-    mirror.run_script(SCRIPT)
-    mirror.register("f", [{"query": f"q{i}", "k": i} for i in range(100)])
-    mirror.execute("CREATE CONTINUOUS QUERY q AS SELECT DISTINCT a FROM s")
-    return CommitLog(mirror.log.path)
+    catalog = PipelineCatalog(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    catalog.run_script(SCRIPT)
+    catalog.register("f", [{"query": f"q{i}", "k": i} for i in range(100)])
+    catalog.execute("CREATE CONTINUOUS QUERY q AS SELECT DISTINCT a FROM s")
+    return CommitLog(catalog.log.path)
 
 
 def files(log: CommitLog) -> list[Path]:
@@ -37,7 +37,7 @@ def test_a_missing_commit_is_named(log: CommitLog, number: int) -> None:
     file = files(log)[number]
     file.unlink()
     with pytest.raises(StateError, match=f"{file.name}' is missing"):
-        Mirror(log).catch_up()
+        PipelineCatalog(log).catch_up()
 
 
 def test_a_missing_last_commit_that_was_in_force_is_named(log: CommitLog) -> None:
@@ -108,20 +108,20 @@ def test_a_damaged_commit_is_named_and_never_read_as_another(log: CommitLog, see
         case "empty":
             file.write_bytes(b"")
     with pytest.raises(StateError, match=file.name):
-        Mirror(log).catch_up()
+        PipelineCatalog(log).catch_up()
 
 
-def test_a_mirror_that_slept_through_snapshots_and_what_they_replace_goes_on(log: CommitLog) -> None:
-    sleeper = Mirror(log)
+def test_a_reader_that_slept_through_snapshots_and_what_they_replace_goes_on(log: CommitLog) -> None:
+    sleeper = PipelineCatalog(log)
     sleeper.catch_up()
-    busy = Mirror(CommitLog(log.path))
+    busy = PipelineCatalog(CommitLog(log.path))
     for i in range(200):
         busy.execute(f"CREATE CONTINUOUS QUERY x{i} AS SELECT a FROM s WHERE a < {i}")
     busy.drop("f", ["q3", "q4"])
     busy.log.trim(busy.version)
     assert not busy.log.has(4), "nothing was let go of"
     sleeper.execute("CREATE CONTINUOUS QUERY y AS SELECT a FROM s WHERE a < 7")
-    fresh = Mirror(CommitLog(log.path))
+    fresh = PipelineCatalog(CommitLog(log.path))
     fresh.catch_up()
     listed = [m.execute("SHOW QUERIES").to_pylist() for m in (sleeper, fresh)]
     assert listed[0] == listed[1]

@@ -14,7 +14,7 @@ from eddyline.delivery.marks import FORMAT, MARK, OLD_MARK, read_mark
 from eddyline.delivery.names import folder_name
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.epochs import begin_epoch
 from eddyline.spark.output.places import claim as claim_for
 from eddyline.spark.output.places import local_path
@@ -96,16 +96,16 @@ def test_a_folder_without_rows_is_free(tmp_path: Path) -> None:
 
 
 def test_a_sink_that_could_not_be_written_is_refused_when_it_is_declared(tmp_path: Path) -> None:
-    mirror = Mirror(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    pipeline_catalog = PipelineCatalog(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
     write_whole(pipeline_file(tmp_path / "ck"), json.dumps({"identity": "one"}))
     claim(sink("out"), settings(tmp_path, "two"))
     with_rows(tmp_path / "out")
     with pytest.raises(StateError, match="has rows of another run"):
-        mirror.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/out')")
+        pipeline_catalog.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/out')")
     (tmp_path / "file").touch()
     with pytest.raises(CatalogError, match="cannot write to"):
-        mirror.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/file/out')")
-    assert not len(mirror.catalog.sinks)
+        pipeline_catalog.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/file/out')")
+    assert not len(pipeline_catalog.catalog.sinks)
 
 
 def test_rows_of_another_format_are_not_mixed_with_ours(tmp_path: Path) -> None:
@@ -128,29 +128,29 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["{folder}/out", "{folder}/out/a", "{folder}", "file://{folder}/x/../out/"])
 def test_no_sink_writes_into_the_folder_of_another(tmp_path: Path, path: str) -> None:
-    mirror = Mirror(CommitLog(tmp_path / "catalog"))
-    mirror.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/out')")
+    pipeline_catalog = PipelineCatalog(CommitLog(tmp_path / "catalog"))
+    pipeline_catalog.execute(f"CREATE SINK a USING parquet OPTIONS (path '{tmp_path}/out')")
     with pytest.raises(CatalogError, match="'b' and 'a' would write to the same folder"):
-        mirror.execute(f"CREATE SINK b USING json OPTIONS (path '{path.format(folder=tmp_path)}')")
-    mirror.execute(f"CREATE SINK b USING json OPTIONS (path '{tmp_path}/other')")
-    mirror.execute("CREATE SINK c USING console")
-    assert mirror.catalog.sinks.names() == ["a", "b", "c"]
+        pipeline_catalog.execute(f"CREATE SINK b USING json OPTIONS (path '{path.format(folder=tmp_path)}')")
+    pipeline_catalog.execute(f"CREATE SINK b USING json OPTIONS (path '{tmp_path}/other')")
+    pipeline_catalog.execute("CREATE SINK c USING console")
+    assert pipeline_catalog.catalog.sinks.names() == ["a", "b", "c"]
 
 
 def test_a_sink_on_no_file_system_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    mirror = Mirror(CommitLog(tmp_path / "catalog"))
+    pipeline_catalog = PipelineCatalog(CommitLog(tmp_path / "catalog"))
     with pytest.raises(Error, match="The path of sink 'a' 's3://b/out' is not on a file system"):
-        mirror.execute("CREATE SINK a USING parquet OPTIONS (path 's3://b/out')")
-    assert not len(mirror.catalog.sinks)
+        pipeline_catalog.execute("CREATE SINK a USING parquet OPTIONS (path 's3://b/out')")
+    assert not len(pipeline_catalog.catalog.sinks)
 
 
 def test_files_say_their_format_and_lie_in_the_folder_of_their_sink(tmp_path: Path) -> None:
     inline = Inline(tmp_path, 2)
     for statement in STATEMENTS[:2]:
-        inline.mirror.execute(statement)
-    inline.mirror.execute("CREATE QUERY FAMILY `../_x` (least DOUBLE) AS SELECT k, v FROM r WHERE v >= :least")
-    inline.mirror.register("../_x", [{"query": "q", "least": 0.0}])
-    inline.mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+        inline.catalog.execute(statement)
+    inline.catalog.execute("CREATE QUERY FAMILY `../_x` (least DOUBLE) AS SELECT k, v FROM r WHERE v >= :least")
+    inline.catalog.register("../_x", [{"query": "q", "least": 0.0}])
+    inline.catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
     inline.step(step(0))
     (file,) = [f for f in inline.out.rglob("part-*") if f.parent.parent == inline.out][:1]
     assert pq.read_schema(file).metadata[b"eddyline.format"] == str(FORMAT).encode()

@@ -18,7 +18,7 @@ from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.output.delivery import TRIM_EVERY
 from eddyline.spark.run import private
 from eddyline.spark.run.backups import back_up, unpack
-from eddyline.spark.run.checkpoint import Alone, Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Alone, Fixed, begin, catalog_of
 from eddyline.spark.run.settings import write_whole
 from tests.spark.processes import until
 from tests.spark.setbacks import ADD, SINK, bare, take
@@ -44,7 +44,7 @@ def test_what_the_pipeline_writes_for_itself_is_open_to_nobody_else(tmp_path: Pa
     try:
         begin(tmp_path / "ck", Fixed(1, "min"))
         with Alone(tmp_path / "ck"):
-            mirror_of(tmp_path / "ck").execute(STREAM)
+            catalog_of(tmp_path / "ck").execute(STREAM)
             write_whole(tmp_path / "ck" / "eddyline" / "seen.json", "{}")
     finally:
         os.umask(before)
@@ -55,19 +55,19 @@ def test_what_the_pipeline_writes_for_itself_is_open_to_nobody_else(tmp_path: Pa
 def test_a_checkpoint_of_an_earlier_version_is_closed_to_others_when_it_is_used(tmp_path: Path) -> None:
     begin(tmp_path / "ck", Fixed(1, "min"))
     own = tmp_path / "ck" / "eddyline"
-    mirror_of(tmp_path / "ck").execute(STREAM)
+    catalog_of(tmp_path / "ck").execute(STREAM)
     for place in (own, own / "catalog"):
         place.chmod(0o755)
     (own / "catalog" / "lock").chmod(0o644)
     with Alone(tmp_path / "ck"):
-        mirror_of(tmp_path / "ck").execute("CREATE CONTINUOUS QUERY q AS SELECT k FROM s")
+        catalog_of(tmp_path / "ck").execute("CREATE CONTINUOUS QUERY q AS SELECT k FROM s")
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     assert stat.S_IMODE((own / "catalog" / "lock").stat().st_mode) == 0o600
 
 
 def test_a_backup_and_what_is_restored_from_it_are_open_to_nobody_else(tmp_path: Path) -> None:
     begin(tmp_path / "ck", Fixed(1, "min"))
-    mirror_of(tmp_path / "ck").execute(STREAM)
+    catalog_of(tmp_path / "ck").execute(STREAM)
     back_up(tmp_path / "ck", tmp_path / "backup")
     restored = unpack(tmp_path / "backup", tmp_path / "ck")
     assert [stat.S_IMODE(f.stat().st_mode) for f in (tmp_path / "backup", restored)] == [0o700, 0o700]
@@ -75,7 +75,7 @@ def test_a_backup_and_what_is_restored_from_it_are_open_to_nobody_else(tmp_path:
 
 def test_a_lock_that_is_held_does_not_stop_the_upkeep_of_the_catalog(tmp_path: Path) -> None:
     host = bare(tmp_path, ADD, SINK)
-    host.mirror.register("f", [{"query": "q", "by": 1}])
+    host.catalog.register("f", [{"query": "q", "by": 1}])
     (reports,) = [take(host, (1, 1, 100))]
     host.delivery._needed = TRIM_EVERY - 1, 1
     with held(host.settings.log().path / "lock"):
@@ -90,18 +90,18 @@ def test_who_waits_for_a_lock_says_for_which_and_who_holds_it(
 ) -> None:
     monkeypatch.setattr(private, "PATIENCE", 0.01)
     begin(tmp_path / "ck", Fixed(1, "min"))
-    mirror = mirror_of(tmp_path / "ck")
-    mirror.execute(STREAM)
-    lock = mirror.log.path / "lock"
+    catalog = catalog_of(tmp_path / "ck")
+    catalog.execute(STREAM)
+    lock = catalog.log.path / "lock"
     adding = threading.Thread(
-        target=mirror.execute, args=("CREATE CONTINUOUS QUERY q AS SELECT k FROM s",), daemon=True
+        target=catalog.execute, args=("CREATE CONTINUOUS QUERY q AS SELECT k FROM s",), daemon=True
     )
     with caplog.at_level(logging.WARNING, "eddyline"), held(lock):
         adding.start()
         assert until(lambda: "Waiting for the lock" in caplog.text)
     adding.join()
     assert f"Waiting for the lock {lock}, held by process {os.getpid()} (" in caplog.text
-    assert mirror.query("q")
+    assert catalog.query("q")
 
 
 def test_commits_and_small_files_are_on_the_disk_before_they_are_announced(

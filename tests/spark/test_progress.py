@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 
 from eddyline.commands import display
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.reports import write_reports
 from eddyline.spark.run.metrics import LABELS, Metrics, serve
 from eddyline.spark.run.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
@@ -44,10 +44,10 @@ CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
 
 @pytest.fixture
 def progress(tmp_path: Path) -> Progress:
-    mirror = Mirror(CommitLog(tmp_path))
-    mirror.run_script(SCRIPT)
-    mirror.register("alert", [{"query": "a", "lo": 0.0, "hi": 50.0}, {"query": "b", "lo": 40.0, "hi": 90.0}])
-    found = Progress(tmp_path / "own", mirror, cores=2)
+    catalog = PipelineCatalog(CommitLog(tmp_path))
+    catalog.run_script(SCRIPT)
+    catalog.register("alert", [{"query": "a", "lo": 0.0, "hi": 50.0}, {"query": "b", "lo": 40.0, "hi": 90.0}])
+    found = Progress(tmp_path / "own", catalog, cores=2)
     found.begin(0)
     return found
 
@@ -63,8 +63,8 @@ def replay(progress: Progress, *batches: int) -> None:
 
 
 def test_figures_are_the_sums_of_what_buckets_and_partitions_report(progress: Progress) -> None:
-    family, query = progress.mirror.query("b")
-    progress.mirror.quarantine(family.number, [query], "overflow")
+    family, query = progress.catalog.query("b")
+    progress.catalog.quarantine(family.number, [query], "overflow")
     replay(progress, 0, 1)
     found = progress.latest
     assert found is not None

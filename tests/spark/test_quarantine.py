@@ -29,11 +29,11 @@ def rows(*values: tuple[int, int, int]) -> pa.Table:
 
 
 def quarantined(found: Small) -> dict[str, str]:
-    mirror = found.pipe.mirror
-    mirror.catch_up()
+    catalog = found.pipe.catalog
+    catalog.catch_up()
     names = {}
-    for family, errors in mirror.quarantined.items():
-        table = mirror.registry.number(family).queries.rows()
+    for family, errors in catalog.quarantined.items():
+        table = catalog.registry.number(family).queries.rows()
         names |= dict(zip(table.name_of(np.array(list(errors), np.int64)).to_pylist(), errors.values(), strict=True))
     return names
 

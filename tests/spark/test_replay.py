@@ -91,8 +91,8 @@ def test_a_run_broken_off_anywhere_delivers_each_row_once_at_its_position(seed: 
 def take(bare: Bare, batch: Batch, rnd: Random | None = None, text: str = "") -> None:
     """A micro-batch, broken off and begun again some times if there is chance in it."""
     for event in batch.events:
-        carry_out(bare.mirror, event)
-    version, now = bare.mirror.log.latest(), 1000 * bare.batch
+        carry_out(bare.catalog, event)
+    version, now = bare.catalog.log.latest(), 1000 * bare.batch
     while rnd is not None and rnd.random() < 0.5:
         bare.lives = rnd.randrange(15)
         try:

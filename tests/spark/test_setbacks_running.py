@@ -18,7 +18,7 @@ from eddyline.engine import running_family as running
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import StateError
 from eddyline.spark.catalog import logged
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.control import ControlReader
 from eddyline.spark.run.checkpoint import Alone
 from eddyline.spark.worker import keeping
@@ -39,21 +39,21 @@ def test_a_query_that_was_dropped_before_its_quarantine_is_passed_over(
 ) -> None:
     monkeypatch.setattr(logged, "COMMITS", 2)
     host = bare(tmp_path, ADD, SINK)
-    host.mirror.register("f", [OVERFLOWS])
-    version = host.mirror.log.latest()
-    other = Mirror(host.settings.log())
+    host.catalog.register("f", [OVERFLOWS])
+    version = host.catalog.log.latest()
+    other = PipelineCatalog(host.settings.log())
     other.drop("f", ["over"])
     for i in range(3):  # until a snapshot no longer knows the query
         other.execute(f"CREATE SINK s{i} USING console FOR f")
         other.execute(f"DROP SINK s{i}")
     host.start("\n".join((STREAM, ADD, SINK)))
     take(host, (1, 100, 0), version=version)
-    assert host.mirror.quarantined == {}
+    assert host.catalog.quarantined == {}
 
 
 def test_a_run_over_what_is_there_takes_up_quarantines_and_no_other_commit(tmp_path: Path) -> None:
     host = bare(tmp_path, ADD, SINK)
-    host.mirror.register("f", [OVERFLOWS])
+    host.catalog.register("f", [OVERFLOWS])
     reader = ControlReader(host.settings.log().path, 0)
     reader.prepareForTriggerAvailableNow()
     offset = reader.initialOffset()
@@ -61,8 +61,8 @@ def test_a_run_over_what_is_there_takes_up_quarantines_and_no_other_commit(tmp_p
         offset = reader.latestOffset(offset, None)  # type: ignore[arg-type]
         take(host, (1, v, host.batch), version=offset["commit"])
     assert batches(tmp_path / "out") == [0]
-    assert [len(found) for found in host.mirror.quarantined.values()] == [1]
-    host.mirror.register("f", [{"query": "new", "by": 0}])
+    assert [len(found) for found in host.catalog.quarantined.values()] == [1]
+    host.catalog.register("f", [{"query": "new", "by": 0}])
     assert reader.latestOffset(offset, None) == offset  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_memory_that_a_family_does_not_get_is_its_own_failure(tmp_path: Path, mo
         failing(patch, lambda n: n == 0, MemoryError("for a moment"))
         take(host, (1, 2, 1))
     take(host, (1, 3, 2))
-    assert list(host.mirror.quarantined.values()) == [{0: "MemoryError: for a moment"}]
+    assert list(host.catalog.quarantined.values()) == [{0: "MemoryError: for a moment"}]
     assert batches(tmp_path / "out" / "family_1") == [0] and batches(tmp_path / "out" / "family_2") == [0, 1, 2]
 
 
@@ -96,11 +96,11 @@ def test_a_join_that_explodes_goes_into_quarantine_and_stops_nobody_else(tmp_pat
     host = bare(tmp_path, CROSS, COUNT, SINK, buckets=1)
     take(host, (1, 1, 0), (1, 2, 0))
     take(host, *((1, i, 1) for i in range(200)))
-    (error,) = host.mirror.quarantined.popitem()[1].values()
+    (error,) = host.catalog.quarantined.popitem()[1].values()
     assert "would make a step larger than 100,000 bytes" in error
     host.start(STREAM)
     take(host, (1, 1, 2))
-    host.mirror.execute("DROP CONTINUOUS QUERY cross_")
+    host.catalog.execute("DROP CONTINUOUS QUERY cross_")
     take(host, (1, 1, 3))
     assert batches(tmp_path / "out" / "family_1") == [0] and batches(tmp_path / "out" / "family_2") == [0, 1, 2, 3]
 
@@ -110,7 +110,7 @@ def test_a_family_whose_operators_cannot_be_built_stops_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     host = bare(tmp_path, COUNT, SINK)
-    host.mirror.execute(f"CREATE CONTINUOUS QUERY bad AS {query}")  # by a version that could
+    host.catalog.execute(f"CREATE CONTINUOUS QUERY bad AS {query}")  # by a version that could
     real = running.build
 
     def lower(plan: Any, *given: Any) -> Any:
@@ -120,13 +120,13 @@ def test_a_family_whose_operators_cannot_be_built_stops_nobody_else(
 
     monkeypatch.setattr(running, "build", lower)
     with pytest.raises(eddyline.FamilyError, match="not this plan"):
-        host.mirror.execute(f"CREATE CONTINUOUS QUERY worse AS {query} UNION ALL {query}")
+        host.catalog.execute(f"CREATE CONTINUOUS QUERY worse AS {query} UNION ALL {query}")
     host.start(STREAM)
     take(host, (1, 1, 0))
     take(host, (1, 5, 1))
     assert batches(tmp_path / "out" / "family_1") == [0, 1]
-    assert list(host.mirror.quarantined.values()) == [{0: "RuntimeError: not this plan"}]
-    host.mirror.execute("DROP CONTINUOUS QUERY bad")
+    assert list(host.catalog.quarantined.values()) == [{0: "RuntimeError: not this plan"}]
+    host.catalog.execute("DROP CONTINUOUS QUERY bad")
     take(host, (1, 1, 2))
     assert batches(tmp_path / "out" / "family_1") == [0, 1, 2]
 
@@ -143,7 +143,7 @@ def test_a_family_that_fails_only_when_it_is_brought_back_stops_the_run_and_not_
         with pytest.raises(StateError, match="'family_1' failed in a step that it had taken before: RuntimeError"):
             take(host, (1, 1, 3))
     take(host, (1, 1, 3))
-    assert batches(tmp_path / "out") == [0, 1, 2, 3] and host.mirror.quarantined == {}
+    assert batches(tmp_path / "out") == [0, 1, 2, 3] and host.catalog.quarantined == {}
 
 
 def test_a_family_that_failed_once_has_failed_also_when_it_is_brought_back(
@@ -159,7 +159,7 @@ def test_a_family_that_failed_once_has_failed_also_when_it_is_brought_back(
             failing(patch, lambda n: n == 0, RuntimeError("once"))
             take(host, (1, 1, 1))
         take(host, (1, 1, 2))
-        host.mirror.resume("q")
+        host.catalog.resume("q")
         take(host, (1, 1, 3))
         if lost:
             host.start(STREAM)
@@ -178,11 +178,11 @@ def test_a_family_that_cannot_start_stops_nobody_else(tmp_path: Path, monkeypatc
         return real(self, *given, **named)
 
     monkeypatch.setattr(RunningFamily, "run", run)
-    host.mirror.execute("CREATE CONTINUOUS QUERY bad AS SELECT t.v FROM t, c WHERE t.k = c.k")
+    host.catalog.execute("CREATE CONTINUOUS QUERY bad AS SELECT t.v FROM t, c WHERE t.k = c.k")
     take(host, (1, 1, 0))
     take(host, (1, 1, 1))
     assert batches(tmp_path / "out" / "family_1") == [0, 1]
-    assert list(host.mirror.quarantined.values()) == [{0: "RuntimeError: not this table"}]
+    assert list(host.catalog.quarantined.values()) == [{0: "RuntimeError: not this table"}]
 
 
 def test_a_family_that_cannot_forget_a_dropped_query_stops_nobody_else(
@@ -190,15 +190,15 @@ def test_a_family_that_cannot_forget_a_dropped_query_stops_nobody_else(
 ) -> None:
     family = "CREATE QUERY FAMILY g (lo BIGINT) AS SELECT DISTINCT v FROM t WHERE v > :lo;"
     host = bare(tmp_path, COUNT, family, SINK, buckets=1)
-    host.mirror.register("g", [{"query": f"q{i}", "lo": 0} for i in range(3)])
+    host.catalog.register("g", [{"query": f"q{i}", "lo": 0} for i in range(3)])
     take(host, (1, 1, 0))
     monkeypatch.setattr(RunningFamily, "forget", lambda self, ids: True)
     monkeypatch.setattr(RunningFamily, "compact", lambda self: 1 / 0)
-    host.mirror.drop("g", ["q1"])
+    host.catalog.drop("g", ["q1"])
     take(host, (1, 2, 1))
     take(host, (1, 3, 2))
     assert batches(tmp_path / "out" / "family_1") == [0, 1, 2]
-    assert [sorted(out) for out in host.mirror.quarantined.values()] == [[0, 2]]
+    assert [sorted(out) for out in host.catalog.quarantined.values()] == [[0, 2]]
 
 
 def test_families_that_cannot_be_matched_together_are_matched_one_by_one(
@@ -211,7 +211,7 @@ def test_families_that_cannot_be_matched_together_are_matched_one_by_one(
     monkeypatch.setattr("eddyline.operators.pool.PoolMatching._in_portions", lambda *_: 1 / 0)
     take(host, (1, 1, 0))
     assert [batches(tmp_path / "out" / f"family_{i + 1}") for i in range(5)] == [[0]] * 5
-    assert host.mirror.quarantined == {}
+    assert host.catalog.quarantined == {}
 
 
 # sinks
@@ -219,8 +219,8 @@ def test_families_that_cannot_be_matched_together_are_matched_one_by_one(
 
 def test_rows_go_where_their_sink_was_when_they_were_made(tmp_path: Path) -> None:
     host = bare(tmp_path, COUNT, SINK)
-    version = host.mirror.log.latest()
-    host.mirror.execute("DROP SINK out; CREATE SINK out USING json OPTIONS (path 'other')")  # while it is computed
+    version = host.catalog.log.latest()
+    host.catalog.execute("DROP SINK out; CREATE SINK out USING json OPTIONS (path 'other')")  # while it is computed
     take(host, (1, 1, 0), version=version)
     take(host, (1, 1, 1))
     assert batches(tmp_path / "out") == [0] and batches(tmp_path / "other") == [1]
@@ -249,11 +249,11 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path: Path, monkey
 def test_what_is_known_of_queries_that_have_gone_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "LONGEST_LOG", 3)
     host = bare(tmp_path, "CREATE QUERY FAMILY f (w INT) AS SELECT count(*) AS n FROM t [RANGE :w SECONDS];", buckets=1)
-    host.mirror.register("f", [{"query": "stays", "w": 5}])
+    host.catalog.register("f", [{"query": "stays", "w": 5}])
     for i in range(20):
-        host.mirror.register("f", [{"query": f"q{i}", "w": 5}])
+        host.catalog.register("f", [{"query": f"q{i}", "w": 5}])
         take(host, (1, 1, i))
-        host.mirror.drop("f", [f"q{i}"])
+        host.catalog.drop("f", [f"q{i}"])
     ((runs,),) = [json.loads(store.head or b"")["meta"]["since"].values() for store in host.stores]
     assert len(runs) <= 3
     host.start(STREAM)
@@ -288,7 +288,7 @@ def test_tuples_behind_the_clock_of_a_query_are_set_apart_under_the_latest_clock
         "CREATE STREAM s (k INT, ts TIMESTAMP) WATERMARK ts",
         "CREATE CONTINUOUS QUERY q AS SELECT r.k FROM r [RANGE 10 SECONDS], s [RANGE 10 SECONDS] WHERE r.k = s.k",
     ):
-        inline.mirror.execute(statement)
+        inline.catalog.execute(statement)
     inline.step({"r": [rows((1, 0, 100)).drop_columns("v")]})
     inline.step({"s": [rows((1, 0, 50), (2, 0, 100), (3, 0, 95)).drop_columns("v")]})
     (file,) = (inline.settings.own / "dead_letter" / "s").glob("part-*")

@@ -19,7 +19,7 @@ from eddyline.spark import Pipeline
 from eddyline.spark.input.control import ControlSource
 from eddyline.spark.kafka.options import source_options
 from eddyline.spark.kafka.source import KafkaReader
-from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import catalog_of
 from eddyline.spark.run.run import Run
 from tests.spark.pipelines import Small
 from tests.spark.processes import children, command, jvm, until
@@ -171,6 +171,6 @@ def test_a_running_spark_is_asked_for_formats_that_are_not_listed(spark: SparkSe
     with pytest.raises(CatalogError, match=r"Spark has no format 'parqet' for the sink 'extra'[^$]*'parquet'"):
         found.pipe.execute("CREATE SINK extra USING parqet OPTIONS (path '/tmp/x')")
     found.pipe.execute(f"CREATE SINK extra USING binaryFile OPTIONS (path '{tmp_path}/extra')")
-    mirror = mirror_of(tmp_path / "ck")
-    mirror.execute(f"DROP SINK extra; CREATE SINK more USING binaryFile OPTIONS (path '{tmp_path}/more')")
-    assert [s.name for s in mirror.catalog.sinks] == ["out", "more"]
+    pipeline_catalog = catalog_of(tmp_path / "ck")
+    pipeline_catalog.execute(f"DROP SINK extra; CREATE SINK more USING binaryFile OPTIONS (path '{tmp_path}/more')")
+    assert [s.name for s in pipeline_catalog.catalog.sinks] == ["out", "more"]

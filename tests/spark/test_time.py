@@ -26,7 +26,7 @@ def world(folder: Path, monkeypatch: pytest.MonkeyPatch, idle: str = "", loses: 
         "CREATE CONTINUOUS QUERY ends WITH (emit = 'all') AS SELECT k FROM r [RANGE 5 SECONDS]",
         f"CREATE SINK out USING parquet OPTIONS (path '{folder / 'out'}')",
     ):
-        inline.mirror.execute(statement)
+        inline.catalog.execute(statement)
     return inline
 
 
@@ -116,9 +116,9 @@ def test_under_the_latest_clock_a_union_sees_what_one_place_would_see(
         "CREATE STREAM s (k INT, ts TIMESTAMP) WATERMARK ts",
         "CREATE CONTINUOUS QUERY u AS SELECT k FROM r [RANGE 1 SECONDS] UNION ALL SELECT k FROM s [RANGE 1 SECONDS]",
     ):
-        inline.mirror.execute(statement)
+        inline.catalog.execute(statement)
         db.execute(statement)
-    inline.mirror.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
+    inline.catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
     found = []
     for batch in ({"r": rows((1, 10))}, {"s": rows((2, 5), (3, 10), (4, 12))}, {"r": rows((5, 11), (6, 13))}):
         inline.step({name: [table] for name, table in batch.items()})

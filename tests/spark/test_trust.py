@@ -20,7 +20,7 @@ from eddyline.spark.catalog import exporting
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.trust import key_file
 from eddyline.spark.run import inspecting, verifying
-from eddyline.spark.run.checkpoint import Fixed, begin, mirror_of
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of
 from eddyline.spark.run.settings import Settings
 from tests.spark.bare import Bare
 
@@ -59,7 +59,7 @@ def halves(_: Path) -> DefineFunction:
 def checkpoint(tmp_path: Path) -> Path:
     ck = tmp_path / "ck"
     begin(ck, Fixed(1, "min"))
-    mirror_of(ck).execute(STREAM)
+    catalog_of(ck).execute(STREAM)
     return ck
 
 
@@ -73,7 +73,7 @@ def test_commands_that_read_a_checkpoint_never_load_a_function(checkpoint: Path,
     commands.show_quarantined(printer, checkpoint)
     commands.show_late(printer, checkpoint, None)
     for statement in ("SHOW FUNCTIONS", "SHOW QUERIES", "SHOW STREAMS", "EXPLAIN q"):
-        mirror_of(checkpoint).execute(statement)
+        catalog_of(checkpoint).execute(statement)
     assert list(inspecting.facts(checkpoint))
     list(verifying.problems(checkpoint))
     exporting.export(checkpoint, tmp_path / "exported")
@@ -83,20 +83,20 @@ def test_commands_that_read_a_checkpoint_never_load_a_function(checkpoint: Path,
 
 def test_a_statement_that_calls_an_unapproved_function_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     append(checkpoint, crafted(tmp_path / "proof"))
-    mirror = mirror_of(checkpoint)
-    mirror.execute("CREATE TABLE t (k INT)")
+    catalog = catalog_of(checkpoint)
+    catalog.execute("CREATE TABLE t (k INT)")
     with pytest.raises(StateError, match=r"'evil' in the checkpoint '.*/ck' is not approved[^$]*--allow-functions"):
-        mirror.execute("INSERT INTO t VALUES (evil(1))")
+        catalog.execute("INSERT INTO t VALUES (evil(1))")
     assert not (tmp_path / "proof").exists()
 
 
 def test_a_run_is_refused_until_its_functions_are_approved(checkpoint: Path) -> None:
     append(checkpoint, halves(checkpoint))
-    mirror = mirror_of(checkpoint)
+    catalog = catalog_of(checkpoint)
     with pytest.raises(StateError, match="'half' in the checkpoint"):
-        mirror.require_approved("refuse")
-    mirror.require_approved("approve")
-    again = mirror_of(checkpoint)
+        catalog.require_approved("refuse")
+    catalog.require_approved("approve")
+    again = catalog_of(checkpoint)
     again.require_approved("refuse")
     assert again.definitions.functions.bodies["half"](4.0) == 2.0
 
@@ -105,10 +105,10 @@ def test_an_unapproved_function_puts_its_queries_into_quarantine_and_is_not_run(
     """It came while the pipeline ran; other queries go on."""
     bare = Bare(tmp_path, f"{STREAM} CREATE SINK out USING parquet OPTIONS (path '{tmp_path}/out')", 1, "quarantine")
     append(tmp_path / "ck", crafted(tmp_path / "proof"))
-    bare.mirror.execute(QUERY)
-    bare.mirror.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM r")
+    bare.catalog.execute(QUERY)
+    bare.catalog.execute("CREATE CONTINUOUS QUERY other AS SELECT k FROM r")
     rows = pa.table({"k": pa.array([1, 2], pa.int32()), "ts": pa.array([1, 2], pa.timestamp("us"))})
-    bare.take({"r": [rows]}, bare.mirror.version, 1)
+    bare.take({"r": [rows]}, bare.catalog.version, 1)
     assert not (tmp_path / "proof").exists()
     (error,) = [a.error for a in last(tmp_path / "ck") if isinstance(a, Quarantine)]
     assert "'evil' in the checkpoint" in error
@@ -123,25 +123,25 @@ def last(checkpoint: Path) -> Sequence[Action]:
 def test_approvals_of_one_user_mean_nothing_to_another(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
-    mirror_of(checkpoint).require_approved("refuse")
+    catalog_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
+    catalog_of(checkpoint).require_approved("refuse")
     monkeypatch.setenv("EDDYLINE_KEY_FILE", str(tmp_path / "theirs" / "key"))
     with pytest.raises(StateError, match="is not approved"):
-        mirror_of(checkpoint).require_approved("refuse")
-    theirs = mirror_of(checkpoint)
+        catalog_of(checkpoint).require_approved("refuse")
+    theirs = catalog_of(checkpoint)
     theirs.function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")  # whoever defines a function approves it
     theirs.require_approved("refuse")
 
 
 def test_approvals_of_one_checkpoint_mean_nothing_in_another(checkpoint: Path, tmp_path: Path) -> None:
-    mirror_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
+    catalog_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
     other = tmp_path / "other"
     (checkpoint / "eddyline").rename(tmp_path / "kept")
     begin(other, Fixed(1, "min"))
     for folder in ("catalog", "functions"):
         (tmp_path / "kept" / folder).rename(other / "eddyline" / folder)
     with pytest.raises(StateError, match="is not approved"):
-        mirror_of(other).require_approved("refuse")
+        catalog_of(other).require_approved("refuse")
 
 
 def test_the_key_is_the_users_own_and_stays_out_of_what_is_shown(
@@ -149,19 +149,19 @@ def test_the_key_is_the_users_own_and_stays_out_of_what_is_shown(
 ) -> None:
     monkeypatch.delenv("EDDYLINE_KEY_FILE")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    mirror_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
+    catalog_of(checkpoint).function("half", lambda x: x / 2, ["DOUBLE"], "DOUBLE")
     assert key_file() == tmp_path / "config" / "eddyline" / "key"
     assert stat.S_IMODE(key_file().stat().st_mode) == 0o600
     assert stat.S_IMODE(key_file().parent.stat().st_mode) == 0o700
     assert "secret" not in repr(Settings("ck", 1, "min", "", "set apart", "null", key=b"secret"))
     key_file().chmod(0o644)
     with pytest.raises(StateError, match="is open to other users"):
-        mirror_of(checkpoint).require_approved("refuse")
+        catalog_of(checkpoint).require_approved("refuse")
 
 
 def test_a_function_that_cannot_be_loaded_says_so(checkpoint: Path) -> None:
     append(checkpoint, DefineFunction("gone", ("INT",), "INT", b"cno_such_module\nf\n."))
-    mirror = mirror_of(checkpoint)
-    mirror.require_approved("approve")
+    catalog = catalog_of(checkpoint)
+    catalog.require_approved("approve")
     with pytest.raises(StateError, match="'gone' cannot be loaded here: ModuleNotFoundError"):
-        mirror.definitions.functions.bodies["gone"]
+        catalog.definitions.functions.bodies["gone"]

@@ -1,5 +1,5 @@
 """What is asked of a pipeline's data, answered on the driver: from the counts of its micro-batches, its clocks and its
-dead-letter tables. What is not known there is NULL, never a number of an empty mirror.
+dead-letter tables. What is not known there is NULL, never a number of an empty catalog.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eddyline.sql.catalog import Stream
 from eddyline.state.delta import MIN, Ints, times
 
 if TYPE_CHECKING:
-    from eddyline.spark.catalog.mirror import Mirror
+    from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 
 LATE = ("late", "behind the clock of a query")  # reasons of the dead-letter table that mean lateness
 
@@ -63,10 +63,10 @@ def dead_letters(own: Path, relation: str) -> pa.Table | None:
 class PipelineFigures:
     """What SHOW tells of a pipeline's data."""
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-        self._counts = counts_of(mirror.log.path.parent)
-        self._watermarks = watermarks(mirror.log.path.parent, list(mirror.catalog.streams))
+    def __init__(self, pipeline_catalog: PipelineCatalog) -> None:
+        self._pipeline_catalog = pipeline_catalog
+        self._counts = counts_of(pipeline_catalog.log.path.parent)
+        self._watermarks = watermarks(pipeline_catalog.log.path.parent, list(pipeline_catalog.catalog.streams))
 
     def stream(self, name: str) -> StreamFigures:
         counts = _of(self._counts, name)
@@ -74,13 +74,13 @@ class PipelineFigures:
         return StreamFigures(self._watermarks[name.lower()], rows, late)
 
     def table_rows(self, name: str) -> int | None:
-        return table_rows(self._mirror, self._counts, name)
+        return table_rows(self._pipeline_catalog, self._counts, name)
 
     def family_error(self, family: Family) -> str | None:
         return None  # queries are put into quarantine one by one
 
     def query_errors(self, family: Family, ids: Ints) -> pa.Array:
-        out = self._mirror.quarantined.get(family.number, {})
+        out = self._pipeline_catalog.quarantined.get(family.number, {})
         where = pc.index_in(pa.array(ids), value_set=pa.array(list(out), pa.int64()))
         return pa.array(out.values(), pa.string()).take(where)
 
@@ -88,26 +88,26 @@ class PipelineFigures:
         return None, None  # functions are called by other processes
 
 
-def table_rows(mirror: Mirror, counts: Counts | None, table: str) -> int | None:
+def table_rows(pipeline_catalog: PipelineCatalog, counts: Counts | None, table: str) -> int | None:
     """How many rows a table holds; None if that is not known."""
-    if not mirror.has_source(table):
-        return len(mirror.tables[table.lower()])
+    if not pipeline_catalog.has_source(table):
+        return len(pipeline_catalog.tables[table.lower()])
     if counts is None:
         return None
     return 0 if counts.batch < 0 else counts.tables.get(table.lower())
 
 
-def stats(mirror: Mirror) -> dict[str, Any]:
+def stats(pipeline_catalog: PipelineCatalog) -> dict[str, Any]:
     """The counters of `Connection.stats`, as far as a pipeline keeps them; None where it does not."""
-    own = mirror.log.path.parent
+    own = pipeline_catalog.log.path.parent
     counts = counts_of(own)
-    streams = list(mirror.catalog.streams)
+    streams = list(pipeline_catalog.catalog.streams)
     of = {s.name: _of(counts, s.name) for s in streams}
     marks = watermarks(own, streams)
     moments = times(np.array([marks[s.name.lower()] for s in streams], np.int64)).to_pylist()
-    changes = {f.name: _changes(counts, f.number) for f in mirror.registry}
+    changes = {f.name: _changes(counts, f.number) for f in pipeline_catalog.registry}
     return {
-        "queries": sum(len(f.queries) for f in mirror.registry if f.kind != "view"),
+        "queries": sum(len(f.queries) for f in pipeline_catalog.registry if f.kind != "view"),
         "rows": _sum(None if c is None else c.rows for c in of.values()),
         "late": _sum(None if c is None else c.late for c in of.values()),
         "changes": _sum(changes.values()),
@@ -120,15 +120,19 @@ def stats(mirror: Mirror) -> dict[str, Any]:
             }
             for (name, c), moment in zip(of.items(), moments, strict=True)
         },
-        "tables": {t.name: {"rows": table_rows(mirror, counts, t.name)} for t in mirror.catalog.tables},
-        "families": {f.name: {"queries": len(f.queries), "changes": changes[f.name]} for f in mirror.registry},
+        "tables": {
+            t.name: {"rows": table_rows(pipeline_catalog, counts, t.name)} for t in pipeline_catalog.catalog.tables
+        },
+        "families": {
+            f.name: {"queries": len(f.queries), "changes": changes[f.name]} for f in pipeline_catalog.registry
+        },
     }
 
 
-def late(mirror: Mirror, stream: Stream) -> pa.Table:
+def late(pipeline_catalog: PipelineCatalog, stream: Stream) -> pa.Table:
     """The tuples of a stream that came too late to be seen."""
     schema = pa.schema([(f.name, f.type) for f in stream.fields])
-    found = dead_letters(mirror.log.path.parent, stream.name)
+    found = dead_letters(pipeline_catalog.log.path.parent, stream.name)
     if found is None:
         return schema.empty_table()
     found = found.filter(pc.is_in(found.column("reason"), pa.array(LATE)))

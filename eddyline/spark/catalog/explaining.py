@@ -25,12 +25,12 @@ from eddyline.engine.family import Family
 from eddyline.session import showing
 from eddyline.spark.catalog.amendments import commit_of
 from eddyline.spark.catalog.asking import counts_of, watermarks
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.offsets import last_batch
 from eddyline.spark.output.counts import Counts, FamilyCounts, RelationCounts
 from eddyline.spark.output.epochs import run_starts
 from eddyline.spark.output.places import FILES, sink_path
-from eddyline.spark.run.checkpoint import fixed, is_running, mirror_of
+from eddyline.spark.run.checkpoint import catalog_of, fixed, is_running
 from eddyline.spark.worker.placement import partitioning_of
 from eddyline.sql.catalog import Sink, Stream
 
@@ -90,24 +90,24 @@ class Explained:
 
 def explained(checkpoint: Path, name: str) -> Explained:
     """What is known of a query, or of a family."""
-    mirror = mirror_of(checkpoint)
-    plan = "\n".join(showing.explain(mirror.session, name)[1])
-    found = mirror.registry.find(name)
-    family, query = (found, None) if found is not None else mirror.query(name)
-    own, begun = mirror.log.path.parent, fixed(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
+    plan = "\n".join(showing.explain(pipeline_catalog.session, name)[1])
+    found = pipeline_catalog.registry.find(name)
+    family, query = (found, None) if found is not None else pipeline_catalog.query(name)
+    own, begun = pipeline_catalog.log.path.parent, fixed(checkpoint)
     counts = counts_of(own)
     batch = last_batch(checkpoint / "commits")
     in_force = None if batch is None else commit_of(checkpoint, batch)
-    out = mirror.quarantined.get(family.number, {})
-    sinks = list(_sinks(mirror, checkpoint, family, None if query is None else name))
+    out = pipeline_catalog.quarantined.get(family.number, {})
+    sinks = list(_sinks(pipeline_catalog, checkpoint, family, None if query is None else name))
     last, searched, unsearched = (None, 0, 0) if query is None else _last_change(sinks, name)
     return Explained(
         name,
         family,
         "family" if query is None else "query",
         plan,
-        partitioning_of(family, mirror.definitions.splits.get(family.number)).kind,
-        tuple(_sources(mirror, family, counts)),
+        partitioning_of(family, pipeline_catalog.definitions.splits.get(family.number)).kind,
+        tuple(_sources(pipeline_catalog, family, counts)),
         "min" if begun is None else begun.clock,
         0 if counts is None else counts.since,
         None if counts is None else counts.families.get(family.number),
@@ -116,29 +116,31 @@ def explained(checkpoint: Path, name: str) -> Explained:
         unsearched,
         tuple(s.name for s, _ in sinks),
         out.get(query) if query is not None else next(iter(out.values()), None),
-        mirror.version,
+        pipeline_catalog.version,
         in_force,
-        None if query is None else _registered_after(mirror, family, name, in_force),
+        None if query is None else _registered_after(pipeline_catalog, family, name, in_force),
         is_running(checkpoint),
     )
 
 
-def _sources(mirror: Mirror, family: Family, counts: Counts | None) -> Iterator[Source]:
-    own, read = mirror.log.path.parent, family.reads()
-    streams = [s for s in mirror.catalog.streams if s.name.lower() in read]
-    tables = [t for t in mirror.catalog.tables if t.name.lower() in read and mirror.has_source(t.name)]
+def _sources(pipeline_catalog: PipelineCatalog, family: Family, counts: Counts | None) -> Iterator[Source]:
+    own, read = pipeline_catalog.log.path.parent, family.reads()
+    streams = [s for s in pipeline_catalog.catalog.streams if s.name.lower() in read]
+    tables = [
+        t for t in pipeline_catalog.catalog.tables if t.name.lower() in read and pipeline_catalog.has_source(t.name)
+    ]
     marks = watermarks(own, streams)
     for r in (*streams, *tables):
         of = None if counts is None else counts.relations.get(r.name.lower(), RelationCounts())
         yield Source(r.name, of, marks[r.name.lower()] if isinstance(r, Stream) else None)
 
 
-def _registered_after(mirror: Mirror, family: Family, name: str, in_force: int | None) -> int | None:
+def _registered_after(pipeline_catalog: PipelineCatalog, family: Family, name: str, in_force: int | None) -> int | None:
     """The commit after the one in force that registers a query; None if it is in force, or that is not known."""
-    for number in range((in_force or 0) + 1, mirror.version + 1):
-        if not mirror.log.has(number):
+    for number in range((in_force or 0) + 1, pipeline_catalog.version + 1):
+        if not pipeline_catalog.log.has(number):
             return None  # only a snapshot has it by now
-        for action in mirror.log.read(number):
+        for action in pipeline_catalog.log.read(number):
             match action:
                 case AddQueries(family=family.number) if pc.index(action.names, name).as_py() >= 0:
                     return number
@@ -148,11 +150,13 @@ def _registered_after(mirror: Mirror, family: Family, name: str, in_force: int |
 # sinks
 
 
-def _sinks(mirror: Mirror, checkpoint: Path, family: Family, query: str | None) -> Iterator[tuple[Sink, Path]]:
+def _sinks(
+    pipeline_catalog: PipelineCatalog, checkpoint: Path, family: Family, query: str | None
+) -> Iterator[tuple[Sink, Path]]:
     """The file sinks that get the changes, with the folder of each; relative paths begin where the last run did."""
     starts = run_starts(checkpoint)
     base = starts[-1].base if starts else os.getcwd()
-    for sink in mirror.catalog.sinks:
+    for sink in pipeline_catalog.catalog.sinks:
         if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
             continue
         place = sink_path(sink, base)

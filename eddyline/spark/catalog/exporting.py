@@ -29,9 +29,9 @@ from eddyline.engine.actions import ChangeTable
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog.externals import Rules
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.epochs import committed
-from eddyline.spark.run.checkpoint import Fixed, begin, fixed, mirror_of, script_text
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of, fixed, script_text
 from eddyline.spark.run.settings import pipeline_file, write_whole
 from eddyline.sql.catalog import Sink
 from eddyline.sql.parser import parse
@@ -51,25 +51,25 @@ class ExportedFamily:
 
 def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
     """Writes what a checkpoint has registered to a new folder; returns the families."""
-    mirror = mirror_of(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StateError(f"{str(target)!r} exists already.", hint="Choose a new folder.")
     target.mkdir(mode=0o700, parents=True, exist_ok=True)  # options may have passwords
     (target / "queries").mkdir()
     (target / "tables").mkdir()
     families = []
-    for family in (f for f in mirror.registry if f.kind != "view"):
+    for family in (f for f in pipeline_catalog.registry if f.kind != "view"):
         rows = constants(family)
         file = f"queries/{family.number}.parquet"
         pq.write_table(rows, target / file)
         kind: Literal["declared", "implicit"] = "declared" if family.kind == "declared" else "implicit"
         families.append(ExportedFamily(file, family.name, kind, family.sql, rows.num_rows))
-    for table in (x for x in mirror.catalog.tables if x.external is None):
-        columns = mirror.tables[table.name.lower()].columns
+    for table in (x for x in pipeline_catalog.catalog.tables if x.external is None):
+        columns = pipeline_catalog.tables[table.name.lower()].columns
         pq.write_table(pa.table(list(columns), names=[f.name for f in table.fields]), _table_file(target, table.name))
-    late = [s for s in mirror.catalog.sinks if not _is_early(s, mirror)]
+    late = [s for s in pipeline_catalog.catalog.sinks if not _is_early(s, pipeline_catalog)]
     # Options may hold secrets: these files are their owner's alone.
-    write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(mirror)))
+    write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(pipeline_catalog)))
     write_whole(target / "sinks.sql", "".join(f"{s.sql};\n" for s in late))
     (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
     known = fixed(checkpoint)
@@ -87,27 +87,27 @@ def constants(family: Family) -> pa.Table:
     return pa.table([rows.names_at(rows.live()), *rows.all_params_at(rows.live())], names=names)
 
 
-def script(mirror: Mirror) -> Iterator[str]:
+def script(pipeline_catalog: PipelineCatalog) -> Iterator[str]:
     """The statements that declare anew what can be declared before any query is there."""
-    for relation in [*mirror.catalog.streams, *mirror.catalog.tables]:
+    for relation in [*pipeline_catalog.catalog.streams, *pipeline_catalog.catalog.tables]:
         yield f"{relation.sql};"
-    for f in mirror.catalog.functions:
+    for f in pipeline_catalog.catalog.functions:
         takes = ", ".join(t.name_of(x) for x in f.takes)
         yield f"-- Function {f.name}({takes}) returns {t.name_of(f.gives)}: register it by pipe.function first."
-    for view in mirror.catalog.views:
+    for view in pipeline_catalog.catalog.views:
         yield f"{view.sql};"
-    for family in (f for f in mirror.registry if f.kind == "declared"):
+    for family in (f for f in pipeline_catalog.registry if f.kind == "declared"):
         yield f"{family.sql};"
-    early = [s for s in mirror.catalog.sinks if _is_early(s, mirror)]
+    early = [s for s in pipeline_catalog.catalog.sinks if _is_early(s, pipeline_catalog)]
     if early:
         yield "-- The folder of a sink belongs to the checkpoint that was exported: give each a path of its own."
     for sink in early:
         yield f"{sink.sql};"
 
 
-def _is_early(sink: Sink, mirror: Mirror) -> bool:
+def _is_early(sink: Sink, pipeline_catalog: PipelineCatalog) -> bool:
     """Whether a sink can be declared before queries are there."""
-    return all((f := mirror.registry.find(x)) is not None and f.kind == "declared" for x in sink.targets)
+    return all((f := pipeline_catalog.registry.find(x)) is not None and f.kind == "declared" for x in sink.targets)
 
 
 def position(checkpoint: Path) -> dict[str, Any]:
@@ -151,31 +151,31 @@ def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int
     if script is not None and new:
         begin(checkpoint, Fixed(said["buckets"], said["clock"]))
     try:
-        mirror = mirror_of(checkpoint, Rules())  # it is the operator's script
+        pipeline_catalog = catalog_of(checkpoint, Rules())  # it is the operator's script
         if script is not None:
-            mirror.run_script(script_text(script))
-        return _take_over(mirror, folder, [ExportedFamily(**f) for f in said["families"]])
+            pipeline_catalog.run_script(script_text(script))
+        return _take_over(pipeline_catalog, folder, [ExportedFamily(**f) for f in said["families"]])
     except Error:
         if script is not None and new:
             shutil.rmtree(checkpoint)
         raise
 
 
-def _take_over(mirror: Mirror, folder: Path, families: Sequence[ExportedFamily]) -> int:
-    with mirror.commit(on_error="undo"):
+def _take_over(pipeline_catalog: PipelineCatalog, folder: Path, families: Sequence[ExportedFamily]) -> int:
+    with pipeline_catalog.commit(on_error="undo"):
         for name, rows in _tables(folder):
-            _fill(mirror, name, rows)
+            _fill(pipeline_catalog, name, rows)
         for family in families:
             rows = pq.read_table(folder / family.file)
             try:
                 if rows.num_rows:
-                    _register(mirror, family, rows)
+                    _register(pipeline_catalog, family, rows)
             except Error as e:
                 e.hint = f"Nothing was taken over: the queries of {family.name!r} do not fit. {e.hint or ''}".strip()
                 raise
         sinks = (folder / "sinks.sql").read_text(encoding="utf-8")
         if sinks.strip():
-            mirror.execute(sinks)
+            pipeline_catalog.execute(sinks)
     return sum(f.queries for f in families)
 
 
@@ -192,16 +192,16 @@ def _read(folder: Path) -> dict[str, Any]:
         raise StateError(f"{str(folder / 'families.json')!r} is damaged.", hint="Export again.") from None
 
 
-def _register(mirror: Mirror, family: ExportedFamily, rows: pa.Table) -> None:
+def _register(pipeline_catalog: PipelineCatalog, family: ExportedFamily, rows: pa.Table) -> None:
     if family.kind == "declared":
-        mirror.register(family.name, rows)
+        pipeline_catalog.register(family.name, rows)
         return
     body = parse(family.sql)[0].body
     assert isinstance(body, CreateQuery)
-    session = mirror.session
+    session = pipeline_catalog.session
     owner, actions = session.family_of_shape(session.bind(body.query), body.options, body.text)
     named = rows.rename_columns(["query", *(p.name for p in owner.bound.params)])
-    mirror.apply([*actions, *session.add_queries(owner, named)])
+    pipeline_catalog.apply([*actions, *session.add_queries(owner, named)])
 
 
 def _tables(folder: Path) -> Iterator[tuple[str, pa.Table]]:
@@ -213,14 +213,14 @@ def _table_file(folder: Path, name: str) -> Path:
     return folder / "tables" / f"{quote(name, safe='')}.parquet"
 
 
-def _fill(mirror: Mirror, name: str, rows: pa.Table) -> None:
-    table = mirror.catalog.tables[name]
+def _fill(pipeline_catalog: PipelineCatalog, name: str, rows: pa.Table) -> None:
+    table = pipeline_catalog.catalog.tables[name]
     if not rows.num_rows or table.external is not None:
         return
-    if len(mirror.tables[name.lower()]):
+    if len(pipeline_catalog.tables[name.lower()]):
         raise CatalogError(f"The table {name!r} has rows already.", hint="Take over into a checkpoint without any.")
     missing = [f.name for f in table.fields if f.name not in rows.column_names]
     if missing:
         raise CatalogError(f"The rows exported of {name!r} have no column {missing[0]!r}.", hint="INSERT them by hand.")
     columns = [rows.column(f.name).combine_chunks().cast(f.type) for f in table.fields]
-    mirror.apply([ChangeTable(table.name, np.empty(0, np.int64), tuple(columns))])
+    pipeline_catalog.apply([ChangeTable(table.name, np.empty(0, np.int64), tuple(columns))])

@@ -32,8 +32,8 @@ from eddyline.delivery.marks import STAGED, Epoch, write_mark
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.externals import owner_of
-from eddyline.spark.catalog.mirror import Mirror
 from eddyline.spark.catalog.overlaps import require_apart
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.catalog.references import resolved
 from eddyline.spark.input.bad_files import report_bad_files
 from eddyline.spark.input.seen import Seen, read_seen, seen_file
@@ -61,9 +61,9 @@ log = logging.getLogger("eddyline")
 
 
 class Delivery:
-    def __init__(self, settings: Settings, mirror: Mirror) -> None:
+    def __init__(self, settings: Settings, pipeline_catalog: PipelineCatalog) -> None:
         self.settings = settings
-        self.mirror = mirror
+        self.pipeline_catalog = pipeline_catalog
         self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
@@ -94,7 +94,7 @@ class Delivery:
 
     def check(self) -> None:
         """Whether every sink can be served."""
-        sinks = list(self.mirror.catalog.sinks)
+        sinks = list(self.pipeline_catalog.catalog.sinks)
         for i, sink in enumerate(sinks):
             if sink.external.format.lower() == "foreach_batch":
                 self._consumer(sink)
@@ -102,14 +102,14 @@ class Delivery:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
             resolved(sink.external.options, owner_of(sink))  # what it refers to is there
-        things = [*self.mirror.catalog.streams, *self.mirror.catalog.tables, *sinks]
+        things = [*self.pipeline_catalog.catalog.streams, *self.pipeline_catalog.catalog.tables, *sinks]
         for thing in things:
             self._check_external(thing)
         require_apart(things, Path(self.settings.checkpoint), self.settings.base)
 
     def _check_external(self, thing: Stream | Table | Sink) -> None:
         try:
-            self.mirror.rules.check(thing)
+            self.pipeline_catalog.rules.check(thing)
         except CatalogError as e:
             if isinstance(thing, Sink):
                 e.hint = f"{e.hint or ''} Or give it up (DROP SINK {thing.name}; by `eddyline query add`).".strip()
@@ -128,8 +128,8 @@ class Delivery:
     def prepare(self) -> None:
         """Makes the folders of all sinks the run's own, and removes what is staged."""
         self._claimed.clear()
-        self.claim(self.mirror.catalog.sinks)
-        for place in self._places(self.mirror.catalog.sinks):
+        self.claim(self.pipeline_catalog.catalog.sinks)
+        for place in self._places(self.pipeline_catalog.catalog.sinks):
             end_compaction(place)
         self.sweep()
 
@@ -152,7 +152,7 @@ class Delivery:
     def sweep(self) -> None:
         """Removes what interrupted attempts have staged; no task may be running."""
         self._again = True
-        for place in self._places(self.mirror.catalog.sinks):
+        for place in self._places(self.pipeline_catalog.catalog.sinks):
             shutil.rmtree(place / STAGED, ignore_errors=True)
 
     def _places(self, sinks: Iterable[Sink]) -> list[Path]:
@@ -160,7 +160,7 @@ class Delivery:
 
     def _sinks_of(self, staged: Sequence[Staged]) -> dict[str, Sink]:
         """The sinks of now, in their order, and those of the batch that have gone since; by their text."""
-        found: dict[str, Sink] = {s.sql: s for s in self.mirror.catalog.sinks}
+        found: dict[str, Sink] = {s.sql: s for s in self.pipeline_catalog.catalog.sinks}
         for text in sorted({s.declared for s in staged if s.sink != DEAD_LETTER} - found.keys()):
             gone = declared(parse(text)[0].body, Catalog())
             assert isinstance(gone, Sink)
@@ -178,7 +178,7 @@ class Delivery:
             write_reports(self.settings.own, batch, reports, time.perf_counter() - begun)
 
     def _commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
-        self.mirror.catch_up()  # others may have declared the sinks of this batch
+        self.pipeline_catalog.catch_up()  # others may have declared the sinks of this batch
         planned = self._syncing.submit(self._sync_plan, batch)
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
@@ -195,10 +195,10 @@ class Delivery:
         self._announce(batch)
         self._compact(batch)
         self._write_clocks(batch, reports[0]["clocks"])
-        write_counts(self.settings.own, batch, reports, {f.number for f in self.mirror.registry})
+        write_counts(self.settings.own, batch, reports, {f.number for f in self.pipeline_catalog.registry})
         self.seen.take(packed, seen_file(self.settings.own))
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
-            self.mirror.quarantine(failure["family"], failure["queries"], failure["error"])
+            self.pipeline_catalog.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)
         self._again = False
 
@@ -209,8 +209,8 @@ class Delivery:
         except Exception as e:
             if is_interruption(e):
                 raise
-            self.mirror.catch_up()
-            if sink.sql in {s.sql for s in self.mirror.catalog.sinks}:
+            self.pipeline_catalog.catch_up()
+            if sink.sql in {s.sql for s in self.pipeline_catalog.catalog.sinks}:
                 raise delivery_error(sink, batch, e) from e
             place = keep_undelivered(self.settings, sink, staged, batch)
             log.warning("Rows for the sink %r, which was dropped, are kept in %s: %s", sink.name, place, e)
@@ -239,7 +239,7 @@ class Delivery:
     def _require_claimed(self) -> None:
         """Raises, before anything is moved, if the folder of some sink has been claimed by another run."""
         self._delivered.clear()
-        sinks = [s for s in self.mirror.catalog.sinks if s.external.format.lower() in FILES]
+        sinks = [s for s in self.pipeline_catalog.catalog.sinks if s.external.format.lower() in FILES]
         self.claim(sinks)  # some may have been declared while this runs
         for sink in sinks:
             require_claimed(sink, self.settings, self.epoch)
@@ -283,9 +283,9 @@ class Delivery:
         This batch may still be done again, from the state that the one before it has left.
         """
         if self._needed is not None and self._needed[0] == batch - 1 and batch % TRIM_EVERY == 0:
-            with self.mirror.log.lock("skip") as held:  # another time will do
+            with self.pipeline_catalog.log.lock("skip") as held:  # another time will do
                 if held:
-                    self.mirror.log.trim(self._needed[1])
+                    self.pipeline_catalog.log.trim(self._needed[1])
         self._needed = batch, min(r["snapshot_version"] for r in reports)
 
 
@@ -294,7 +294,7 @@ def _elsewhere(
 ) -> Delivery:
     """The delivery of a run, in another process than the driver's."""
     Thread(target=_end_with_server, daemon=True).start()
-    found = Delivery(settings, Mirror(settings.log()))
+    found = Delivery(settings, PipelineCatalog(settings.log()))
     found._epoch, found.relations, found.consumers = epoch, relations, consumers
     return found
 

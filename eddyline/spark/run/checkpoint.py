@@ -15,7 +15,7 @@ from uuid import uuid4
 from eddyline.errors import DataError, StateError
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.externals import Rules
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.offsets import check_logs, last_batch, read_offset
 from eddyline.spark.output.places import local_path
 from eddyline.spark.run.disk import writing
@@ -149,7 +149,7 @@ def check_catalog(folder: Path, log: CommitLog) -> None:
             log.read(commit)  # says which file is missing
 
 
-def mirror_of(checkpoint: str | Path, rules: Rules | None = None) -> Mirror:
+def catalog_of(checkpoint: str | Path, rules: Rules | None = None) -> PipelineCatalog:
     """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not.
 
     `rules` say what may be declared; by default, what others than the operator may.
@@ -159,6 +159,6 @@ def mirror_of(checkpoint: str | Path, rules: Rules | None = None) -> Mirror:
         kind = "is not the checkpoint of a pipeline" if folder.exists() else "does not exist"
         raise StateError(f"{str(folder)!r} {kind}.", hint="`eddyline run` begins one: give the same --checkpoint.")
     own = folder / "eddyline"
-    mirror = Mirror(CommitLog(own / "catalog"), rules or Rules("others", own=own))
-    mirror.catch_up()
-    return mirror
+    catalog = PipelineCatalog(CommitLog(own / "catalog"), rules or Rules("others", own=own))
+    catalog.catch_up()
+    return catalog

@@ -12,7 +12,7 @@ from eddyline.delivery.marks import last_batch, read_mark
 from eddyline.engine.clocks import StreamClock
 from eddyline.errors import StateError
 from eddyline.spark.output.epochs import committed, planned, run_starts
-from eddyline.spark.run.checkpoint import FORMAT, fixed, mirror_of
+from eddyline.spark.run.checkpoint import FORMAT, catalog_of, fixed
 from eddyline.spark.run.rewinding import file_sinks
 from eddyline.spark.run.settings import pipeline_file
 from eddyline.state.delta import MIN
@@ -31,7 +31,7 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
     known = fixed(checkpoint)
     if known is None:
         raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
-    mirror = mirror_of(checkpoint)
+    pipeline_catalog = catalog_of(checkpoint)
     said = json.loads(pipeline_file(checkpoint).read_text())
     yield Fact("checkpoint", str(checkpoint))
     yield Fact("format", str(FORMAT))
@@ -42,26 +42,26 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
     yield Fact("buckets", f"{known.buckets}")
     yield Fact("clock", known.clock)
     yield Fact("micro-batches", f"{planned(checkpoint) + 1} planned, {committed(checkpoint) + 1} committed")
-    yield Fact("catalog version", f"{mirror.version}")
+    yield Fact("catalog version", f"{pipeline_catalog.version}")
     yield Fact("sources", ", ".join(n for n in said.get("sources", []) if n) or "none yet")
     clocks = clocks_of(checkpoint)
-    for stream in mirror.catalog.streams:
+    for stream in pipeline_catalog.catalog.streams:
         yield Fact(f"stream {stream.name}", _watermark(clocks.get(stream.name.lower(), {}), stream.delay))
-    for table in mirror.catalog.tables:
-        rows = f"{len(mirror.tables[table.name.lower()]):,} rows"
+    for table in pipeline_catalog.catalog.tables:
+        rows = f"{len(pipeline_catalog.tables[table.name.lower()]):,} rows"
         yield Fact(f"table {table.name}", rows if table.external is None else "from a source")
-    for function in mirror.catalog.functions:
+    for function in pipeline_catalog.catalog.functions:
         yield Fact(f"function {function.name}", "registered")
-    families = sorted(mirror.registry, key=lambda f: -len(f.queries))
+    families = sorted(pipeline_catalog.registry, key=lambda f: -len(f.queries))
     yield Fact("queries", f"{sum(len(f.queries) for f in families):,} in {len(families):,} families")
     for family in families[:SHOWN]:
-        out = len(mirror.quarantined.get(family.number, {}))
+        out = len(pipeline_catalog.quarantined.get(family.number, {}))
         count = f"{len(family.queries):,} {'query' if len(family.queries) == 1 else 'queries'}" + (
             f", {out:,} in quarantine" if out else ""
         )
         yield Fact(f"family {family.name}", f"{family.kind}, {count}")
     places = {sink.name: place for sink, place in file_sinks(checkpoint)}
-    for sink in mirror.catalog.sinks:
+    for sink in pipeline_catalog.catalog.sinks:
         place = places.get(sink.name)
         yield Fact(f"sink {sink.name}", sink.external.format if place is None else _sink(sink.external.format, place))
     for name, size in sizes(checkpoint).items():

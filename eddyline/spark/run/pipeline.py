@@ -27,7 +27,7 @@ from eddyline.errors import CatalogError, DataError, StateError
 from eddyline.operators.user_functions import FunctionKind
 from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.externals import Rules
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.catalog.trust import checkpoint_key
 from eddyline.spark.input import control
 from eddyline.spark.input.listing import lists_files
@@ -131,11 +131,11 @@ class Pipeline:
         )
         check_catalog(folder, self.settings.log())
         rules = Rules("operator", tuple(allow_options), partial(has_format, self.spark), self.settings.own)
-        self.mirror = Mirror(self.settings.log(), rules)
-        self.mirror.given |= self.sources.keys()
-        self.mirror.run_script(text)
-        self.delivery = Delivery(self.settings, self.mirror)
-        self.progress = Progress(self.settings.own, self.mirror, _cores(spark))
+        self.catalog = PipelineCatalog(self.settings.log(), rules)
+        self.catalog.given |= self.sources.keys()
+        self.catalog.run_script(text)
+        self.delivery = Delivery(self.settings, self.catalog)
+        self.progress = Progress(self.settings.own, self.catalog, _cores(spark))
         self._unapproved: Literal["refuse", "approve"] = "approve" if allow_functions else "refuse"
         self._run: Run | None = None  # the last
         self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
@@ -144,23 +144,23 @@ class Pipeline:
 
     def execute(self, sql: str) -> Any:
         """Runs a statement or a script; what it changes takes effect at the next micro-batch."""
-        return self.mirror.execute(sql)
+        return self.catalog.execute(sql)
 
     def register(self, family: str, table: Any) -> None:
         """Adds one query per row: column `query` is its name, the others its parameters."""
-        self.mirror.register(family, table)
+        self.catalog.register(family, table)
 
     def drop(self, family: str, names: Sequence[str]) -> None:
-        self.mirror.drop(family, names)
+        self.catalog.drop(family, names)
 
     def function(self, name: str, body: Any, takes: Sequence[str], gives: str, kind: FunctionKind = "scalar") -> None:
         """Registers a Python function for use in queries; it is pickled and kept with the catalog. Its kinds are those
         of `Connection.function`."""
-        self.mirror.function(name, body, takes, gives, kind)
+        self.catalog.function(name, body, takes, gives, kind)
 
     def resume(self, name: str) -> int:
         """Lets a query, or the queries of a family, begin anew after quarantine; returns how many."""
-        return self.mirror.resume(name)
+        return self.catalog.resume(name)
 
     def foreach_batch(self, target: str, consumer: Consumer) -> None:
         """Calls `consumer(DataFrame, batch)` with the changes of every micro-batch that has some.
@@ -170,12 +170,12 @@ class Pipeline:
         """
         if self.remote:
             self._require_sendable(target, consumer)
-        sink = self.mirror.catalog.sinks.get(target)
+        sink = self.catalog.catalog.sinks.get(target)
         name = f"foreach_batch_{target}" if sink is None else sink.name
         self.delivery.consumers[name.lower()] = consumer  # before the sink: micro-batches may be running
-        self.mirror.served.add(name.lower())
-        if self.mirror.catalog.sinks.get(name) is None:
-            self.mirror.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
+        self.catalog.served.add(name.lower())
+        if self.catalog.catalog.sinks.get(name) is None:
+            self.catalog.execute(f"CREATE SINK `{name}` USING foreach_batch FOR `{target}`")
 
     def _require_sendable(self, target: str, consumer: Consumer) -> None:
         if self._run is not None and self._run.isActive:
@@ -225,9 +225,9 @@ class Pipeline:
         return self._run
 
     def _started(self, available_now: bool, trigger: str | None) -> Run:
-        self.mirror.require_approved(self._unapproved)
+        self.catalog.require_approved(self._unapproved)
         self.delivery.check()
-        if not len(self.mirror.catalog.sinks):
+        if not len(self.catalog.catalog.sinks):
             log.warning(_NO_SINK)
         if self._run is None:
             ConnectionLost.install()
@@ -264,10 +264,10 @@ class Pipeline:
         if failure is not None:
             amendments.note_failure(self.settings, failure.message)
         before = amendments.commit_of(Path(self.settings.checkpoint), batch)
-        self.mirror.catch_up()
-        amendment = amendments.amend(self.settings, self.mirror.version)
+        self.catalog.catch_up()
+        amendment = amendments.amend(self.settings, self.catalog.version)
         if amendment is not None:
-            retract(self.settings, batch, before, self.mirror.catalog.sinks)
+            retract(self.settings, batch, before, self.catalog.catalog.sinks)
             log.warning(
                 "Micro-batch %d, which failed, is done again with commit %d of the catalog in place of %d.",
                 batch, amendment.commit, before,
@@ -296,7 +296,7 @@ class Pipeline:
         frames = [("", reader.option("tick", str(self._tick())).load())]
         self.delivery.relations = [None]
         files: set[str] = set()  # the sources of which Spark only lists the files
-        for relation in [*self.mirror.catalog.tables, *self.mirror.catalog.streams]:
+        for relation in [*self.catalog.catalog.tables, *self.catalog.catalog.streams]:
             key = relation.name.lower()
             if relation.external is not None or key in self.sources or isinstance(relation, Stream):
                 given = self.sources.get(key)
@@ -321,7 +321,7 @@ class Pipeline:
 
     def _tick(self) -> int:
         """Milliseconds between looks at the wall clock: half the shortest silence that some stream allows itself."""
-        limits = [s.idle // 2000 for s in self.mirror.catalog.streams if s.idle is not None]
+        limits = [s.idle // 2000 for s in self.catalog.catalog.streams if s.idle is not None]
         return max(100, min(limits)) if limits else 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from eddyline.engine.clocks import StreamClock
 from eddyline.operators.user_functions import FunctionWarning
-from eddyline.spark.catalog.mirror import Mirror
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.counts import sum_by_number
 from eddyline.spark.output.reports import Reports, read_reports
 from eddyline.state.delta import MIN
@@ -147,10 +147,10 @@ class Totals:
 class Progress:
     """Gathers the figures of a pipeline, from what its delivery has written and from what Spark says."""
 
-    def __init__(self, own: Path, mirror: Mirror, cores: int) -> None:
+    def __init__(self, own: Path, pipeline_catalog: PipelineCatalog, cores: int) -> None:
         """`own` is the folder of Eddyline's files in the checkpoint."""
         self.own = own
-        self.mirror = mirror
+        self.catalog = pipeline_catalog
         self.cores = cores
         self.latest: Figures | None = None
         self.totals = Totals()
@@ -169,10 +169,10 @@ class Progress:
         with self._lock:
             if self._next is None or batch < self._next or read_reports(self.own, batch) is None:
                 return
-            self.mirror.catch_up()
+            self.catalog.catch_up()
             for reports in (read_reports(self.own, b) for b in range(self._next, batch + 1)):
                 if reports is not None:
-                    found = figures(reports, self.mirror, self.cores)
+                    found = figures(reports, self.catalog, self.cores)
                     self._close(completed(found, said) if found.batch == batch else found)
             self._next = batch + 1
 
@@ -186,7 +186,7 @@ class Progress:
                 logging.getLogger("eddyline").exception("A listener failed.")
 
 
-def figures(told: Reports, mirror: Mirror, cores: int) -> Figures:
+def figures(told: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> Figures:
     """What the reports of all buckets tell of a micro-batch."""
     reports = told.buckets
     packed = [p for r in reports for p in r["packed"]]
@@ -203,8 +203,8 @@ def figures(told: Reports, mirror: Mirror, cores: int) -> Figures:
         unread=tuple(why for _, found in unread for why in found),
         ended=told.ended,
         version=min(r["version"] for r in reports),
-        families=_families(mirror, reports, packed),
-        streams=_streams(mirror, reports[0]["clocks"], [*packed, *files]),
+        families=_families(pipeline_catalog, reports, packed),
+        streams=_streams(pipeline_catalog, reports[0]["clocks"], [*packed, *files]),
         split=split,
         state_bytes=sum(r["state_bytes"] for r in reports),
         cache_hits=sum(r["cache"] == "hit" for r in reports),
@@ -241,13 +241,13 @@ def backlog(said: Mapping[str, Any]) -> int | None:
 
 
 def _families(
-    mirror: Mirror, reports: Sequence[Mapping[str, Any]], packed: Sequence[Mapping[str, Any]]
+    pipeline_catalog: PipelineCatalog, reports: Sequence[Mapping[str, Any]], packed: Sequence[Mapping[str, Any]]
 ) -> dict[str, OfFamily]:
     changes = sum_by_number(r["matches"] for r in (*reports, *packed))
     state = sum_by_number(r["state_rows"] for r in reports)
-    with mirror.guard:
-        out = {number: len(queries) for number, queries in mirror.quarantined.items()}
-        standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in mirror.registry}
+    with pipeline_catalog.guard:
+        out = {number: len(queries) for number, queries in pipeline_catalog.quarantined.items()}
+        standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in pipeline_catalog.registry}
     return {
         name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
         for n, (name, queries) in standing.items()
@@ -264,11 +264,11 @@ def _warnings(reports: Sequence[Mapping[str, Any]]) -> tuple[FunctionWarning, ..
 
 
 def _streams(
-    mirror: Mirror, clocks: Mapping[str, Mapping[str, int]], packed: Sequence[Mapping[str, Any]]
+    pipeline_catalog: PipelineCatalog, clocks: Mapping[str, Mapping[str, int]], packed: Sequence[Mapping[str, Any]]
 ) -> dict[str, OfStream]:
     found: dict[str, OfStream] = {}
-    with mirror.guard:
-        for stream in mirror.catalog.streams:
+    with pipeline_catalog.guard:
+        for stream in pipeline_catalog.catalog.streams:
             clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
             watermark = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
             found[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)

@@ -16,7 +16,7 @@ from eddyline.delivery.rewinding import Rewind, rewind_files, rewind_mark, rewin
 from eddyline.errors import StateError
 from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
 from eddyline.spark.output.places import FILES, sink_path
-from eddyline.spark.run.checkpoint import Alone, mirror_of
+from eddyline.spark.run.checkpoint import Alone, catalog_of
 from eddyline.sql.catalog import Sink
 
 
@@ -30,7 +30,7 @@ def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
     """The file sinks of a checkpoint's catalog, with their folders as the last run had them."""
     starts = run_starts(checkpoint)
     base = starts[-1].base if starts else str(Path.cwd())
-    for sink in mirror_of(checkpoint).catalog.sinks:
+    for sink in catalog_of(checkpoint).catalog.sinks:
         if sink.external.format.lower() in FILES:
             yield sink, sink_path(sink, base)
 

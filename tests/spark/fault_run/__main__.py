@@ -22,7 +22,7 @@ from random import Random
 
 import pyarrow as pa
 
-from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import catalog_of
 from tests.spark.fault_run import recount
 from tests.spark.fault_run.driver import Churners, Driver, mounted, unmounted
 from tests.spark.fault_run.faults import Faults
@@ -148,10 +148,10 @@ def _progress(world: World, driver: Driver, report: Report, after: int, patience
 def _register_permanent(world: World) -> None:
     rnd = Random("permanent")
     added = {f"permanent_{i}": (lo := rnd.gauss(0, 10), lo + abs(rnd.gauss(0, 3))) for i in range(PERMANENT)}
-    mirror = mirror_of(world.checkpoint)
+    pipeline_catalog = catalog_of(world.checkpoint)
     rows = {"query": list(added), "lo": [lo for lo, _ in added.values()], "hi": [hi for _, hi in added.values()]}
-    mirror.register("above", pa.table(rows))
-    record(world.folder / "operations" / "permanent.jsonl", mirror.version, added, [])
+    pipeline_catalog.register("above", pa.table(rows))
+    record(world.folder / "operations" / "permanent.jsonl", pipeline_catalog.version, added, [])
 
 
 def _check(world: World, report: Report) -> None:

@@ -16,8 +16,8 @@ from random import Random
 import pyarrow as pa
 
 from eddyline.errors import Error
-from eddyline.spark.catalog.mirror import Mirror
-from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
+from eddyline.spark.run.checkpoint import catalog_of
 from tests.spark.fault_run.world import record
 
 AT_ONCE, PER_SECOND, STANDING = 5, 17, 400  # queries in a commit, registered in a second, and kept at most
@@ -28,7 +28,7 @@ class Churn:
         self.checkpoint, self.file, self.rnd = checkpoint, file, Random(seed)
         self.standing: list[str] = []
         self.made = 0
-        self.mirror: Mirror | None = None
+        self.catalog: PipelineCatalog | None = None
         self.ending = False
         signal.signal(signal.SIGTERM, self._end)
 
@@ -55,26 +55,26 @@ class Churn:
             }
         )
         try:
-            self.mirror = self.mirror or mirror_of(self.checkpoint)
-            with self.mirror.commit():
-                self.mirror.register("above", rows)
+            self.catalog = self.catalog or catalog_of(self.checkpoint)
+            with self.catalog.commit():
+                self.catalog.register("above", rows)
                 if dropped:
-                    self.mirror.drop("above", dropped)
+                    self.catalog.drop("above", dropped)
         except (Error, OSError) as e:  # the disk is full, for instance: nothing was committed
             print(f"{type(e).__name__}: {e}", file=sys.stderr, flush=True)
-            self.mirror = None
+            self.catalog = None
             if not self._took_effect(next(iter(added))):
                 time.sleep(1)
                 return
             raise
-        record(self.file, self.mirror.version, added, dropped)
+        record(self.file, self.catalog.version, added, dropped)
         self.standing = [q for q in self.standing if q not in dropped] + list(added)
 
     def _took_effect(self, query: str) -> bool:
         """Whether a commit that has failed was made nevertheless."""
         while not self.ending:
             try:
-                return mirror_of(self.checkpoint).registry.owner(query) is not None
+                return catalog_of(self.checkpoint).registry.owner(query) is not None
             except (Error, OSError):
                 time.sleep(1)
         return False

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from eddyline.errors import Error
-from eddyline.spark.run.checkpoint import mirror_of
+from eddyline.spark.run.checkpoint import catalog_of
 from tests.spark.fault_run.driver import Churners, Driver
 from tests.spark.fault_run.world import World
 from tests.spark.processes import kill, until
@@ -86,7 +86,7 @@ class Faults:
             self.made += 1
             self._command("verify")
             self._command("backup", str(folder))
-            self.backup = str(folder), mirror_of(self.world.checkpoint).version
+            self.backup = str(folder), catalog_of(self.world.checkpoint).version
         return f"backup made at catalog version {self.backup[1]}"
 
     def restore(self) -> str:
@@ -130,7 +130,7 @@ class Faults:
         before = self.world.committed()
         until(lambda: not self.driver.running or self.world.committed() > before + 2, FAILS, 0.1)
         ended = not self.driver.running
-        found = mirror_of(self.world.checkpoint)
+        found = catalog_of(self.world.checkpoint)
         held = any(found.query(name)[1] in queries for queries in found.quarantined.values())
         self._tell(f"DROP CONTINUOUS QUERY {name}")
         return (
@@ -141,7 +141,7 @@ class Faults:
         """From outside, again and again while the disk is full or the catalog is busy."""
         for _ in range(20):
             try:
-                mirror_of(self.world.checkpoint).execute(statement)
+                catalog_of(self.world.checkpoint).execute(statement)
                 return
             except (Error, OSError) as e:
                 last = e

@@ -55,7 +55,7 @@ LONG = 4096  # characters of a text that is bound before the log is locked
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
-class Mirror(LoggedSession):
+class PipelineCatalog(LoggedSession):
     def __init__(self, log: CommitLog, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()  # for what is declared here
         self.warn: Callable[[str], None] = logging.getLogger("eddyline").warning
