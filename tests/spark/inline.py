@@ -84,7 +84,7 @@ class Inline:
         if self.loses():
             self.keepers[b] = Keeper(b, self.settings)
             head = decode_head(self.heads[b])
-            self.keepers[b].bring_back(head, self.state[b].__getitem__)
+            self.keepers[b].restore(head, self.state[b].__getitem__)
         keeper = self.keepers[b]
         parts, kept = keeper.step(given)
         self.state[b] |= kept.put

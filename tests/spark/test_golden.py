@@ -78,7 +78,7 @@ def opened(folder: Path) -> Inline:
         segments = GOLDEN / f"bucket-{b}"
         inline.heads[b] = (segments / "head").read_bytes()
         inline.state[b] = {f.name: f.read_bytes() for f in segments.iterdir() if f.name != "head"}
-        inline.keepers[b].bring_back(decode_head(inline.heads[b]), inline.state[b].__getitem__)
+        inline.keepers[b].restore(decode_head(inline.heads[b]), inline.state[b].__getitem__)
     inline.catalog.execute(f"CREATE SINK out USING parquet OPTIONS (path '{inline.out}')")
     return inline
 

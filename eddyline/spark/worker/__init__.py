@@ -1,1 +1,1 @@
-"""Engines at work beside Spark: buckets and packers in resident processes, fed with blocks."""
+"""Worker processes beside Spark: packers and buckets run engines in resident processes and read blocks."""

@@ -1,6 +1,6 @@
-"""Blocks: Arrow tables with a small header, as the bytes that travel between stages and lie in Spark's state.
+"""Blocks: Arrow tables with a small JSON header, encoded as bytes for exchange between stages and for Spark's state.
 
-A block describes itself: its header is in the schema of an Arrow stream.
+A block describes itself: its header is in the schema metadata of an Arrow stream.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ def encode_parts(header: Mapping[str, Any], table: pa.Table) -> Iterator[bytes]:
 
 
 def join(parts: Sequence[bytes]) -> bytes:
-    """Several byte strings as one, to be taken apart by `split`."""
+    """Concatenates byte strings after a list of their lengths; `split` is the inverse."""
     sizes = b"".join(len(p).to_bytes(8, "little") for p in parts)
     return len(parts).to_bytes(8, "little") + sizes + b"".join(parts)
 
 
 def split(joined: bytes) -> list[bytes]:
     count = int.from_bytes(joined[:8], "little")
-    place = 8 + 8 * count
-    if place > len(joined):
+    offset = 8 + 8 * count
+    if offset > len(joined):
         raise ValueError("it is cut off, or something else")
     parts = []
     for i in range(count):
         size = int.from_bytes(joined[8 + 8 * i : 16 + 8 * i], "little")
-        parts.append(joined[place : place + size])
-        place += size
-    if place != len(joined):
-        raise ValueError(f"it has {len(joined)} bytes instead of {place}")
+        parts.append(joined[offset : offset + size])
+        offset += size
+    if offset != len(joined):
+        raise ValueError(f"it has {len(joined)} bytes instead of {offset}")
     return parts
 
 
 def digest(*parts: bytes) -> str:
     """A name for content: equal only for equal content."""
-    found = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     for p in parts:
-        found.update(len(p).to_bytes(8, "little"))
-        found.update(p)
-    return found.hexdigest()
+        hasher.update(len(p).to_bytes(8, "little"))
+        hasher.update(p)
+    return hasher.hexdigest()

@@ -1,8 +1,8 @@
-"""A bucket: an engine over one part of a pipeline's data, fed with blocks.
+"""A bucket: an engine over one part of a pipeline's data; its input is blocks.
 
-All buckets see the same notes and the same commits, so their clocks and arrival numbers agree without a word between
-them. A step is a function of the bucket's state and of the blocks: replayed, it gives the same state and the same
-changes. Within it, catalog commits come first, then changes of tables, then the rows of all streams together.
+All buckets read the same notes and the same commits, so their clocks and arrival numbers agree without communication.
+A step is a function of the bucket's state and of the blocks: a replay produces the same state and the same changes.
+A step applies catalog commits first, then changes of tables, then the rows of all streams together.
 """
 
 from __future__ import annotations
@@ -59,43 +59,43 @@ class Bucket:
         self.engine = worker_engine(self.definitions, self.guard, self.placement)
         self.engine.since = self._since_of
         self.follower = Follower(settings.log(), self.definitions)
-        self.since: dict[int, list[tuple[int, int]]] = {}  # by family: from which query on, which arrival number
+        self.since: dict[int, list[tuple[int, int]]] = {}  # by family: (first query id, first visible arrival number)
         self.failed_queries: list[FailedQueries] = []  # of the last step
         self.failed_families: list[int] = []  # of the last step
         self.amended = 0  # how often the micro-batch of the last step was amended
         self._start = 0  # the arrival number at which the last step began
 
-    def step(self, given: Sequence[Placed]) -> list[Part]:
-        """One micro-batch: its blocks, in the order of their places."""
+    def step(self, placed: Sequence[Placed]) -> list[Part]:
+        """Processes the blocks of one micro-batch, in the order of their places; returns the changes."""
         self._start = self.engine.arrivals
-        taken = self._decode(given)
-        self.amended = taken.amended
-        parts = self.follower.move_to(taken.version, self._apply, amended=taken.amended > 0)
-        for table, changes in taken.tables:
+        step_input = self._decode(placed)
+        self.amended = step_input.amended
+        parts = self.follower.move_to(step_input.version, self._apply, amended=step_input.amended > 0)
+        for table, changes in step_input.tables:
             rows = self.definitions.tables[table]
             parts += self.engine.change_rows(table, partial(apply_changes, rows, changes))
         clocks = self.engine.clocks
-        for note in taken.notes:
-            clocks.hear(note["relation"], note["high"], note["count"], taken.now)
+        for note in step_input.notes:
+            clocks.hear(note["relation"], note["high"], note["count"], step_input.now)
         idle = {s.name.lower(): s.idle for s in self.definitions.catalog.streams if s.idle is not None}
-        clocks.pass_time(taken.now, idle)
-        parts += self.engine.step(partial(self._rows, taken, {}))
+        clocks.pass_time(step_input.now, idle)
+        parts += self.engine.step(partial(self._rows, step_input, {}))
         self.failed_queries, self.failed_families = self.guard.take()
         return parts
 
-    def step_again(self, given: Sequence[Placed], failed: Sequence[int]) -> None:
-        """A step that was taken before, in which these families failed.
+    def replay(self, placed: Sequence[Placed], failed: Sequence[int]) -> None:
+        """Replays a step in which the families `failed` failed.
 
-        One that failed then for no lasting reason fails again, for its queries have gone; one that fails only now must
-        not, for nobody would hear of it.
+        Those families are failed again even if their error was transient, because their queries were quarantined. A
+        family that fails only in the replay raises, because its failure would not be reported.
         """
-        self.step(given)
+        self.step(placed)
         for number in set(failed) - set(self.failed_families):
             family = self.definitions.families[number]
             self.engine.fail(family, FamilyFailure(family.name, "It failed in an earlier step."))
-        anew = set(self.failed_families) - set(failed)
-        if anew:
-            failure = self.engine.failed[min(anew)]
+        new_failures = set(self.failed_families) - set(failed)
+        if new_failures:
+            failure = self.engine.failed[min(new_failures)]
             raise StateError(
                 f"Family {failure.family!r} failed in a step that it had taken before: {failure.error}",
                 hint="Start the pipeline again: nothing is lost.",
@@ -103,34 +103,36 @@ class Bucket:
 
     # input
 
-    def _decode(self, given: Sequence[Placed]) -> Input:
-        """The blocks of a step; tuples are numbered in the order of their partitions."""
-        decoded = [(place, *blocks.decode(b)) for place, b in given]
+    def _decode(self, placed: Sequence[Placed]) -> Input:
+        """Decodes the blocks of a step and assigns arrival numbers in the order of source partitions."""
+        decoded = [(place, *blocks.decode(b)) for place, b in placed]
         notes = [(place, h) for place, h, _ in decoded if h["kind"] == "note"]
         version, now = (max(h[name] for _, h in notes) for name in ("version", "now"))
-        taken = Input(version, now, max(h.get("amended", 0) for _, h in notes))
+        step_input = Input(version, now, max(h.get("amended", 0) for _, h in notes))
         base = {}
         for (source, partition, _), h in notes:
             base[source, partition] = self.engine.arrivals
             self.engine.arrivals += h["count"]
-            taken.notes.append(h)
+            step_input.notes.append(h)
         for (source, partition, _), h, table in decoded:
             if h["kind"] == "rows":
-                taken.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
+                step_input.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
             elif h["kind"] == "table":
-                taken.tables.append((h["table"], table))
-        return taken
+                step_input.tables.append((h["table"], table))
+        return step_input
 
-    def _rows(self, taken: Input, made: dict[tuple[str, str], Delta], family: Family, stream: str) -> Delta | None:
-        """The rows of a stream as the family's routing brings them here; families with the same routing share them."""
+    def _rows(
+        self, step_input: Input, deltas: dict[tuple[str, str], Delta], family: Family, stream: str
+    ) -> Delta | None:
+        """The rows of a stream on the family's route to this bucket; families with the same route share them."""
         split = self.placement.of(family, self.definitions.splits)
         key = stream, route_name(family, split, stream, self.settings.buckets)
-        if key not in made and key in taken.rows:
+        if key not in deltas and key in step_input.rows:
             time = self.definitions.catalog.streams[stream].time
-            made[key] = concat(
-                [_delta(t, b, time) for b, t in taken.rows[key]], _types(taken.rows[key]), attached=False
+            deltas[key] = concat(
+                [_delta(t, b, time) for b, t in step_input.rows[key]], _types(step_input.rows[key]), attached=False
             )
-        return made.get(key)
+        return deltas.get(key)
 
     def _apply(self, action: Action) -> list[Part]:
         return [p.resolve() for p in self.engine.apply(action)]
@@ -138,8 +140,8 @@ class Bucket:
     # state
 
     def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        """Small things as JSON would have them, and the rest as tables; neither changes with the bucket afterwards."""
-        self._forget_since()
+        """The state as JSON-compatible metadata and tables; later steps do not modify either."""
+        self._trim_since()
         engine = self.engine
         clocks, heard = engine.clocks.save()
         meta = {
@@ -157,7 +159,7 @@ class Bucket:
         return meta, tables
 
     def load(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        """Restores what `save` gave, in a bucket that has done nothing yet."""
+        """Restores the result of `save` in a new bucket."""
         engine, definitions = self.engine, self.definitions
         self.since = {int(f): [(q, a) for q, a in runs] for f, runs in meta["since"].items()}
         with engine.restoring():
@@ -169,13 +171,13 @@ class Bucket:
         for number, error in meta["broken"].items():
             family = definitions.families[int(number)]
             engine.fail(family, FamilyFailure(family.name, error))
-        self.renew(meta, tables)
+        self.reload(meta, tables)
 
-    def renew(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        """Lets the families go on from what was saved, in whatever form they held it before.
+    def reload(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Reloads the state of all families from the result of `save`.
 
-        A bucket that went on from its own form would give the same rows as one that was restored, but in another order,
-        and the positions of rows would not be the same in a replay.
+        Without it, a bucket would produce the same rows as a restored one but in another order, and a replay would
+        assign other positions to rows.
         """
         for number, (clock, changes) in meta["families"].items():
             family = self.definitions.families[int(number)]
@@ -184,10 +186,10 @@ class Bucket:
             own = {k.partition(".")[2]: t for k, t in tables.items() if k.startswith(f"{number}.")}
             self.engine.restore(family, own, clock, changes)
 
-    # from which arrival number on queries see tuples
+    # the first arrival number that is visible to each query
 
     def _since_of(self, family: int, ids: Ints) -> int:
-        """Queries that are added in a step see all its tuples."""
+        """All tuples of a step are visible to the queries that the step adds."""
         runs = self.since.setdefault(family, [])
         if len(ids) and (not runs or runs[-1][1] != self._start):
             runs.append((int(ids[0]), self._start))
@@ -195,11 +197,11 @@ class Bucket:
 
     def _saved_since(self, family: int, ids: Ints) -> Ints:
         runs = np.array([(MIN, 0), *self.since.get(family, [])], np.int64)
-        known: Ints = runs[np.searchsorted(runs[:, 0], ids, side="right") - 1, 1]
-        return known
+        since: Ints = runs[np.searchsorted(runs[:, 0], ids, side="right") - 1, 1]
+        return since
 
-    def _forget_since(self) -> None:
-        """Drops what is known only of queries that were dropped, and of families that were removed."""
+    def _trim_since(self) -> None:
+        """Removes the entries of dropped queries and of removed families."""
         self.since = {n: runs for n, runs in self.since.items() if n in self.definitions.families}
         for number, runs in self.since.items():
             rows = self.definitions.families[number].queries.rows()
@@ -209,15 +211,15 @@ class Bucket:
 
 
 def worker_engine(definitions: Definitions, guard: WorkerGuard, placement: Placement) -> Engine:
-    """The engine of a bucket or a packer: it computes changes at once, and keeps no answers to be asked for."""
+    """The engine of a bucket or a packer: it computes changes at once and keeps no answers."""
     options = EngineOptions(placement.clock_policy, answers="not kept", results="at once")
     return Engine(definitions, guard, options, lambda f: placement.runs(f, definitions.splits.get(f.number)))
 
 
 def _delta(table: pa.Table, base: int, time: int) -> Delta:
-    """Rows of a block as arriving tuples; the last column is their number in the source partition."""
-    *columns, places = (c.combine_chunks() for c in table.columns)
-    numbers = base + places.to_numpy()
+    """The rows of a block as arriving tuples; the last column is the row's position in its source partition."""
+    *columns, positions = (c.combine_chunks() for c in table.columns)
+    numbers = base + positions.to_numpy()
     n = len(numbers)
     ends, signs = np.full(n, MAX, np.int64), np.ones(n, np.int64)
     return Delta(tuple(columns), None, micros(columns[time]), ends, signs, numbers, numbers)

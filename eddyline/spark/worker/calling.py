@@ -1,9 +1,8 @@
-"""Calling a resident process: finding the one that is there, or starting it.
+"""Connections to resident processes: a worker connects to a running resident, or starts one.
 
-Spark gives tasks to its Python workers in turn, so a bucket meets another worker in every other micro-batch, and what a
-worker remembers of it is out of date. Residents do not move: a worker hands its blocks to the resident of the bucket,
-over a socket on the same machine, and takes the answer. They end by themselves when the executor that started them
-does.
+Spark assigns tasks to its Python workers in turn, so consecutive micro-batches of a bucket run in different workers,
+and state that a worker cached would be stale. A bucket therefore stays in one resident: the worker sends its blocks to
+that resident over a Unix socket and reads the answer. A resident exits when the executor that started it exits.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from uuid import uuid4
 from eddyline.errors import StateError
 
 PATIENCE = 60.0  # seconds that a resident may take to start
-UNUSED = 7 * 86400  # seconds after which a copy of state is given up
+UNUSED = 7 * 86400  # seconds after which an unused local copy of state is removed
 LONGEST = 100  # bytes of a socket's path; Linux takes 107
 SHORT = Path("/tmp")  # where sockets are if the folder for temporary files has a long path
 SLOTS = os.cpu_count() or 1  # residents of an executor
 
 
 def machine_folder() -> Path:
-    """Where processes of this user on this machine meet."""
+    """The folder that all processes of this user on this machine share."""
     return _own_folder(Path(tempfile.gettempdir()))
 
 
 def _own_folder(base: Path) -> Path:
-    """A folder below another, for this user alone."""
+    """A folder in `base` that only this user can access."""
     folder = base / f"eddyline-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -47,8 +46,8 @@ def _own_folder(base: Path) -> Path:
         raise StateError(
             f"{str(folder)!r} cannot be made: {e.strerror}.", hint="Set TMPDIR to a folder that can be written."
         ) from None
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise StateError(
             f"{str(folder)!r} is open to other users, or belongs to one.",
             hint="Remove it, or set TMPDIR to a folder of your own.",
@@ -57,27 +56,28 @@ def _own_folder(base: Path) -> Path:
 
 
 def slot_of_partition(number: int) -> int:
-    """Which resident packs a source partition: there is one per core."""
+    """The slot of the resident that packs a source partition; there is one slot per core."""
     return number % SLOTS
 
 
 def slot_of_bucket(checkpoint: str, bucket: int) -> int:
-    """Which resident keeps a bucket: the one that has it, or the one with the fewest.
+    """The slot of the resident that keeps a bucket: the slot it already has, else the one with the fewest buckets.
 
-    An executor gets any of a cluster's buckets; by their number alone, those that run together could share a resident.
+    Spark may assign any of a cluster's buckets to an executor, so a slot computed from the bucket's number could put
+    all of them into one resident.
     """
     folder = executor_folder(executor_process())
     key = f"{checkpoint} {bucket}"
     with (folder / "slots").open("a+") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         f.seek(0)
-        known: dict[str, int] = json.loads(f.read() or "{}")
-        if key not in known:
-            counts = [list(known.values()).count(i) for i in range(SLOTS)]
-            known[key] = counts.index(min(counts))
+        slots: dict[str, int] = json.loads(f.read() or "{}")
+        if key not in slots:
+            counts = [list(slots.values()).count(i) for i in range(SLOTS)]
+            slots[key] = counts.index(min(counts))
             f.truncate(0)
-            f.write(json.dumps(known))
-        return known[key]
+            f.write(json.dumps(slots))
+        return slots[key]
 
 
 def executor_folder(owner: int) -> Path:
@@ -87,7 +87,7 @@ def executor_folder(owner: int) -> Path:
 
 
 def socket_of(owner: int, slot: int) -> Path:
-    """The address of a resident: in its executor's folder, unless that has a longer path than a socket can have."""
+    """The socket of a resident: in its executor's folder, or below SHORT if that path is too long for a socket."""
     name = f"resident-{slot}.sock"
     address = executor_folder(owner) / name
     if len(os.fsencode(address)) <= LONGEST:
@@ -101,37 +101,37 @@ def call(slot: int, executor: int | None = None) -> Connection:
     """A connection to the resident of a slot of this executor, or of another; the caller closes it."""
     owner = executor or executor_process()
     address = socket_of(owner, slot)
-    found = _connect(address)
-    if found is not None:
-        return found
+    connection = _connect(address)
+    if connection is not None:
+        return connection
     with address.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = _connect(address)  # another worker may have been quicker
-        return found if found is not None else _start(address, owner)
+        # Another worker may have started it meanwhile.
+        return _connect(address) or _start(address, owner)
 
 
 def secret() -> bytes:
-    """What processes of this user on this machine know each other by."""
+    """The authentication key that processes of this user on this machine share."""
     file = machine_folder() / "secret"
     if not file.exists():
         beside = file.with_name(f".{uuid4().hex}")
         beside.touch(mode=0o600)
         beside.write_text(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another may have been quicker
+        with suppress(FileExistsError):  # another process may have created it meanwhile
             os.link(beside, file)
         beside.unlink()
     return file.read_bytes()
 
 
 def executor_process() -> int:
-    """The process whose end ends the residents: the JVM above Spark's Python workers, or who calls outside of Spark."""
+    """The process with which residents exit: the JVM that owns Spark's Python workers, or the caller outside Spark."""
     worker = os.getppid()
     try:
         parents = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
         parent = int(parents[1])
         is_java = "java" in Path(f"/proc/{parent}/comm").read_text()
     except (OSError, IndexError, ValueError):
-        is_java = False  # the worker's parent has died, and whoever has adopted it would never end
+        is_java = False  # the worker's parent has died; the process that adopted it may never exit
     return parent if is_java else os.getpid()
 
 
@@ -142,8 +142,8 @@ def _connect(address: Path) -> Connection | None:
         return None
 
 
-def _tidy() -> None:
-    """Removes what executors that have ended left behind, and copies of state that nobody has used for a week."""
+def _remove_unused_folders() -> None:
+    """Removes the folders of executors that have exited, and local copies of state unused for a week."""
     bases = {Path(tempfile.gettempdir()), SHORT}
     for folder in (f for base in bases for f in (base / f"eddyline-{os.getuid()}").glob("executor-*")):
         if not Path(f"/proc/{folder.name.removeprefix('executor-')}").exists():
@@ -155,24 +155,24 @@ def _tidy() -> None:
 
 
 def _start(address: Path, owner: int) -> Connection:
-    _tidy()
+    _remove_unused_folders()
     address.unlink(missing_ok=True)
     log = address.with_suffix(".log")
     command = [sys.executable, "-m", "eddyline.spark.worker.resident", str(address), str(owner)]
-    with log.open("ab") as out:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONHASHSEED": "0"},
         )
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
-        found = _connect(address)
-        if found is not None:
-            return found
+        connection = _connect(address)
+        if connection is not None:
+            return connection
         time.sleep(0.02)
     raise StateError(
         f"The process for {address.stem!r} did not start.",

@@ -1,8 +1,8 @@
-"""How buckets and packers contain failures: one bad query does not stop the others.
+"""Failure isolation in buckets and packers: one failing query does not stop the others.
 
-A query whose function raises, whose arithmetic overflows, or that makes more changes than it may, gets no changes from
-this step and is reported, to be put into quarantine. If the family's operators themselves fail, or would build more
-than they may (`operators/room.py`), all its queries are.
+A query fails if its function raises, its arithmetic overflows, or it makes more changes than its limit. It gets no
+changes from this step and is reported, so that the driver puts it into quarantine. If the operators of a family fail,
+or would exceed their memory limit (`operators/room.py`), all queries of the family fail.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class FailedQueries:
 
 class WorkerGuard:
     def __init__(self, on_error: Literal["quarantine", "null"]) -> None:
-        """`on_error`: what becomes of a query that fails, unless its family says."""
+        """`on_error`: how a failing query is treated if its family has no option `on_error`."""
         self.on_error = on_error
-        self.failed_queries: list[FailedQueries] = []  # since they were last taken
-        self.failed_families: list[int] = []  # the same of families whose operators failed
+        self.failed_queries: list[FailedQueries] = []  # since the last call of `take`
+        self.failed_families: list[int] = []  # families whose operators failed, since the last call of `take`
 
     def take(self) -> tuple[list[FailedQueries], list[int]]:
         """The queries and the families that failed since this was last called."""
@@ -52,12 +52,12 @@ class WorkerGuard:
         try:
             return build()
         except OSError:
-            raise  # the machine's fault and no query's: the micro-batch is done again
+            raise  # a fault of the machine, not of a query: Spark retries the micro-batch
         except Exception as e:
             return self._fail(family, described(e))
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
-        """The changes of those queries that did not fail."""
+        """Runs `work`; returns its changes without those of queries that failed."""
         family = running.family
         failures: list[Failure] = []
         running.functions.failures = failures if (family.on_error or self.on_error) == "quarantine" else None
@@ -65,7 +65,7 @@ class WorkerGuard:
             result = work()
         except OSError:
             raise
-        except Exception as e:  # MemoryError too: done again, it would take as much
+        except Exception as e:  # MemoryError too: a retry would need as much memory
             return self._fail(family, described(e))
         finally:
             running.functions.failures = None
@@ -97,6 +97,6 @@ def _with_too_many_changes(family: Family, changes: Delta) -> list[tuple[Ints, s
 
 
 def _all_of(family: Family) -> Ints:
-    """The ids of its queries."""
+    """The ids of the live queries of a family."""
     rows = family.queries.rows()
     return rows.ids_at(rows.live())

@@ -1,12 +1,12 @@
-"""Keeping: a bucket's state as a head and content-named segments, such as Spark's state store holds them.
+"""Keeping: a bucket's state in Spark's state store, as a head and segments named by their content.
 
-State is a snapshot and a log: the input of every step since. Bringing a bucket back is loading the snapshot and taking
-the logged steps again. What a step writes is its own input; when the log has grown as large as the snapshot, a new
-snapshot takes its place, so all writing stays proportional to the input.
+State is a snapshot and a log of the input of every step since. Restoring a bucket loads the snapshot and replays the
+logged steps. A step writes its own input; when the log is as large as the snapshot, a new snapshot replaces both, so
+the bytes written stay proportional to the input.
 
-Segments are named by their content, so that what did not change between snapshots is not written again, and a local
-copy of a segment can be trusted whoever wrote it. `chain` is the digest of all input since the beginning: two buckets
-with the same chain are the same.
+A segment's name is the digest of its content: segments that did not change between snapshots are not written again,
+and a local copy can be verified. `chain` is the digest of all input: two buckets with the same chain have the same
+state.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from eddyline.spark.worker import blocks
 from eddyline.spark.worker.bucket import Bucket, Placed
 
 FORMAT = 1
-SMALLEST_LOG = 8 * 2**20  # bytes: below it no snapshot is worth its while
+SMALLEST_LOG = 8 * 2**20  # bytes: a smaller log causes no snapshot
 LONGEST_LOG = 64  # steps
 _SEGMENT = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass
 class Head:
-    """What Spark's state says of a bucket: how it stands, and the segments that it is made of."""
+    """The root of a bucket's state: its metadata and the names of its segments."""
 
     chain: str = ""
     steps: int = 0
-    meta: dict[str, Any] | None = None  # of the snapshot; None: there is none yet
+    meta: dict[str, Any] | None = None  # of the snapshot; None: there is no snapshot yet
     parts: dict[str, list[list[str]]] = field(default_factory=dict)  # segments of each chunk of the snapshot's tables
-    log: list[list[str]] = field(default_factory=list)  # segments of the input of each step since
-    broke: dict[str, list[int]] = field(default_factory=dict)  # by step of the log: the families that failed in it
+    log: list[list[str]] = field(default_factory=list)  # segments of the input of each step after the snapshot
+    broke: dict[str, list[int]] = field(default_factory=dict)  # by position in the log: families that failed
     snapshot_bytes: int = 0
     log_bytes: int = 0
     format: int = FORMAT
@@ -60,21 +60,21 @@ class Head:
 def decode_head(saved: bytes | None) -> Head:
     if saved is None:
         return Head()
-    found = json.loads(saved)
-    if found.get("format") != FORMAT:
+    fields = json.loads(saved)
+    if fields.get("format") != FORMAT:
         raise StateError(
-            f"The state has format {found.get('format')}, this version reads {FORMAT}.",
+            f"The state has format {fields.get('format')}, this version reads {FORMAT}.",
             hint="Use the version of Eddyline that wrote it.",
         )
-    head = Head(**found)
-    if not all(map(_SEGMENT.fullmatch, head.segments())):  # a name becomes that of a file
+    head = Head(**fields)
+    if not all(map(_SEGMENT.fullmatch, head.segments())):  # names are used as file names
         raise StateError("The state names a segment that cannot be one.", hint="Restore the whole checkpoint.")
     return head
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a step asks Spark's state to do."""
+    """The updates of Spark's state that a step makes."""
 
     head: bytes
     put: dict[str, bytes]
@@ -82,7 +82,7 @@ class Kept:
 
 
 class Keeper:
-    """One bucket in memory, with its head."""
+    """A bucket in memory, its head, and the local copies of its segments."""
 
     def __init__(self, number: int, settings: Settings) -> None:
         self.settings = settings
@@ -90,8 +90,8 @@ class Keeper:
         self.head = Head()
         self.folder = local_folder(settings, number)
 
-    def bring_back(self, head: Head, fetch: Callable[[str], bytes]) -> None:
-        """Rebuilds the bucket that a head describes."""
+    def restore(self, head: Head, fetch: Callable[[str], bytes]) -> None:
+        """Rebuilds the bucket that a head describes; `fetch` reads a segment from Spark's state."""
         self.bucket = Bucket(self.bucket.number, self.settings)
         if head.meta is not None:
             tables = {
@@ -100,17 +100,17 @@ class Keeper:
             }
             self.bucket.load(head.meta, tables)
         for i, segments in enumerate(head.log):
-            self.bucket.step_again(_unlogged(self._read(segments, fetch)), head.broke.get(str(i), []))
+            self.bucket.replay(_blocks_of_entry(self._read(segments, fetch)), head.broke.get(str(i), []))
         self.head = head
 
-    def step(self, given: Sequence[Placed]) -> tuple[list[Part], Kept]:
-        parts = self.bucket.step(given)
+    def step(self, placed: Sequence[Placed]) -> tuple[list[Part], Kept]:
+        parts = self.bucket.step(placed)
         before = self.head.segments()
         new = Head(**asdict(self.head))
-        new.chain = blocks.digest(self.head.chain.encode(), *(b for _, b in given))
+        new.chain = blocks.digest(self.head.chain.encode(), *(b for _, b in placed))
         new.steps += 1
         put: dict[str, bytes] = {}
-        entry = _logged(given)
+        entry = _log_entry(placed)
         new.log.append(self._write(entry, put))
         new.log_bytes += len(entry)
         if self.bucket.failed_families:
@@ -129,7 +129,7 @@ class Keeper:
 
     def _snapshot(self, head: Head, put: dict[str, bytes]) -> None:
         head.meta, tables = self.bucket.save()
-        self.bucket.renew(head.meta, tables)
+        self.bucket.reload(head.meta, tables)
         contents = {name: [blocks.encode({}, t) for t in _chunks(table)] for name, table in tables.items()}
         head.parts = {name: [self._write(c, put) for c in chunks] for name, chunks in contents.items()}
         head.snapshot_bytes = sum(len(c) for chunks in contents.values() for c in chunks)
@@ -148,7 +148,7 @@ class Keeper:
         return b"".join(self._segment(s, fetch) for s in segments)
 
     def _segment(self, name: str, fetch: Callable[[str], bytes]) -> bytes:
-        """From the local copy if it is there and whole, else from Spark's state."""
+        """Reads the local copy if it exists and is intact, else Spark's state."""
         file = self.folder / name
         if file.exists():
             with pa.memory_map(str(file)) as mapped:
@@ -160,36 +160,36 @@ class Keeper:
         return content
 
 
-def _logged(given: Sequence[Placed]) -> bytes:
-    places = json.dumps([place for place, _ in given]).encode()
-    return blocks.join([places, *(b for _, b in given)])
+def _log_entry(placed: Sequence[Placed]) -> bytes:
+    places = json.dumps([place for place, _ in placed]).encode()
+    return blocks.join([places, *(b for _, b in placed)])
 
 
-def _unlogged(entry: bytes) -> list[Placed]:
+def _blocks_of_entry(entry: bytes) -> list[Placed]:
     places, *bodies = blocks.split(entry)
     return [((a, b, c), body) for (a, b, c), body in zip(json.loads(places), bodies, strict=True)]
 
 
 def _chunks(table: pa.Table) -> list[pa.Table]:
-    """A table by its chunks: those that are the same in two snapshots are written once."""
+    """The chunks of a table; chunks that are equal in two snapshots are written once."""
     parts = [pa.Table.from_batches([b]) for b in table.to_batches() if b.num_rows]
     return parts or [table]
 
 
 def local_folder(settings: Settings, bucket: int) -> Path:
-    """Where this machine keeps copies of a bucket's segments, from one run to the next."""
+    """The folder with this machine's copies of a bucket's segments; it persists between runs."""
     from eddyline.spark.worker.calling import machine_folder
 
     return machine_folder() / "segments" / blocks.digest(settings.checkpoint.encode()) / str(bucket)
 
 
 def _write_local(file: Path, content: bytes) -> None:
-    """A copy that is lost or damaged is only a slower start, so it is not forced to disk."""
-    beside = file.with_name(f".{uuid4().hex}")
+    """Writes a local copy without fsync: a lost or damaged copy only makes a restart slower."""
+    temporary = file.with_name(f".{uuid4().hex}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        os.replace(beside, file)
-    except OSError:  # no room, perhaps: it will be read from Spark's state
+        temporary.write_bytes(content)
+        os.replace(temporary, file)
+    except OSError:  # for example no space: the segment is read from Spark's state instead
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

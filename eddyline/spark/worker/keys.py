@@ -1,4 +1,4 @@
-"""Bucket keys: one integer per Spark partition, such that Spark's hash partitioning sends each to its own."""
+"""Bucket keys: for each Spark partition, an integer that Spark's hash partitioning sends to that partition."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ _BITS = 0xFFFFFFFF
 
 
 def bucket_keys(partitions: int) -> list[int]:
-    """keys[i] is hashed by Spark to partition i of so many."""
-    found: dict[int, int] = {}
+    """Spark hashes keys[i] to partition i."""
+    keys: dict[int, int] = {}
     key = 0
-    while len(found) < partitions:
-        found.setdefault(_murmur3(key) % partitions, key)
+    while len(keys) < partitions:
+        keys.setdefault(_murmur3(key) % partitions, key)
         key += 1
-    return [found[i] for i in range(partitions)]
+    return [keys[i] for i in range(partitions)]
 
 
 def _murmur3(value: int) -> int:

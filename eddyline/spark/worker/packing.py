@@ -1,11 +1,11 @@
-"""Packing: what happens to rows where their source partition is.
+"""Packing: the processing of rows in the task of their source partition, before they are sent to buckets.
 
-Rows are checked, late ones set apart, stateless families answered at once, and the rest routed: each distinct routing
-of a stream is sent once, however many families share it. Every partition also sends a note to every bucket, so that all
-buckets know the same watermarks, arrival numbers and catalog version.
+A packer checks rows, sets late rows apart, runs stateless families, and routes rows to buckets: once for each distinct
+route of a stream, however many families share it. Every partition also sends a note to every bucket, so that all
+buckets have the same watermarks, arrival numbers and catalog version.
 
-A tuple is late if it is behind the watermark at the start of the micro-batch. Rows of one micro-batch have no order:
-the place that a source gives them says little of when they came, and may be another in a replay.
+A tuple is late if it is behind the watermark at the start of the micro-batch. The rows of one micro-batch have no
+order: their positions in a source do not reflect arrival times, and may differ in a replay.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class Partition:
-    """A source partition of a stream or table in one micro-batch; a large one comes in several pieces."""
+    """A source partition of a stream or table in one micro-batch; a large one is packed in several pieces."""
 
     moment: Moment
     relation: str
     number: int  # among all partitions of the micro-batch
     stager: Stager
-    rows: int = 0  # seen
-    count: int = 0  # of them neither late nor bad
+    rows: int = 0  # read so far
+    count: int = 0  # rows that are neither late nor bad
     high: int | None = None
     late: int = 0
     bad: int = 0
     first_bad: str = ""
-    files: list[str] = field(default_factory=list)  # that were looked at, if the source gives files
+    files: list[str] = field(default_factory=list)  # that were read, if the source is a folder of files
     unread: list[Unread] = field(default_factory=list)
-    spans: Spans = field(default_factory=dict)  # of its numbers
+    spans: Spans = field(default_factory=dict)  # min and max of its numeric columns
     matches: dict[int, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
-    functions: list[dict[str, Any]] = field(default_factory=list)  # whose calls failed
+    functions: list[dict[str, Any]] = field(default_factory=list)  # functions whose calls failed
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Partition:
 
 
 class Packer:
-    """An engine for the families that keep no state, and the routes of all others."""
+    """An engine for the stateless families, and the routes of all others."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -91,14 +91,14 @@ class Packer:
 
     def open(self, moment: Moment, relation: str, number: int) -> Partition:
         self.follower.move_to(moment.version, self.engine.apply, amended=moment.amended > 0)
-        self.guard.take()  # every partition reports families that cannot start
+        self.guard.take()  # families that cannot start are reported by every partition instead
         self.routes.refresh()
         writer = self.settings.buckets + number
         stager = Stager(self.catalog, self.settings, moment.batch, writer, moment.amended)
         return Partition(moment, relation, number, stager, failures=[f.report() for f in self._unstarted()])
 
     def _unstarted(self) -> list[FailedQueries]:
-        """The queries of families that cannot start; every partition tells of them until they are in quarantine."""
+        """The queries of families that cannot start; every partition reports them until they are in quarantine."""
         unstarted = []
         for number, failure in self.engine.failed.items():
             rows = self.definitions.families[number].queries.rows()
@@ -109,14 +109,14 @@ class Packer:
 
     def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Packs a piece of a source partition."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         is_stream = self.catalog.streams.get(partition.relation) is not None
         sent = self._stream(partition, rows) if is_stream else self._table(partition, rows)
-        partition.seconds += time.perf_counter() - begun
+        partition.seconds += time.perf_counter() - started
         return sent
 
     def pack_files(self, partition: Partition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
-        """Packs files that Spark has listed, piece by piece. Those that cannot be read are told in the report."""
+        """Packs files that Spark has listed, piece by piece. The report names unreadable files."""
         relation = self.catalog.streams.get(partition.relation) or self.catalog.tables[partition.relation]
         reader = FileReader(fields_of(relation), root_of(relation, self.settings.base), operations_of(relation))
         partition.files += [local(a) for a in addresses]
@@ -147,7 +147,7 @@ class Packer:
         return sent
 
     def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
-        """Changes of a table: every bucket gets them all."""
+        """Sends the changes of a table to every bucket."""
         table = self.catalog.tables[partition.relation]
         columns, numbers = self._good_rows(table, rows, partition)
         packed = pa.table(columns, names=["op", *(f"c{i}" for i in range(len(table.fields)))])
@@ -156,7 +156,7 @@ class Packer:
         return [(b, p) for p in blocks.encode_parts(header, packed) for b in range(self.settings.buckets)]
 
     def close(self, partition: Partition) -> list[Sent]:
-        """The notes of a partition, when all of it has been packed; the last one is its report."""
+        """The notes of a partition that is packed completely, and its report as the last block."""
         partition.functions += [asdict(w) for w in self.definitions.functions.take_noted()]
         header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
         header |= {"relation": partition.relation.lower(), "count": partition.count, "high": partition.high}
@@ -166,25 +166,25 @@ class Packer:
         return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
 
     def _good_rows(self, relation: Stream | Table, rows: pa.Table, partition: Partition) -> tuple[list[pa.Array], Ints]:
-        """The declared columns and the numbers of the rows that can be processed.
+        """The declared columns and the numbers of the valid rows.
 
-        Others are set apart, or stop the run, as was chosen.
+        Bad rows are set apart or stop the run, as `on_bad_rows` says.
         """
         types = [*([] if isinstance(relation, Stream) else [t.STRING]), *(f.type for f in relation.fields)]
         columns = [in_type(rows.column(i), type_) for i, type_ in enumerate(types)]
-        malformed, place = (rows.column(len(types) + i).combine_chunks() for i in range(2))
+        malformed, places = (rows.column(len(types) + i).combine_chunks() for i in range(2))
         start, partition.rows = partition.rows, partition.rows + rows.num_rows
         numbers = np.arange(start, partition.rows)
-        found = checked(relation, columns, malformed, place, partition.moment.now)
-        if not found.bad.any():
+        rows_checked = checked(relation, columns, malformed, places, partition.moment.now)
+        if not rows_checked.bad.any():
             return columns, numbers
-        problem = first_problem(found, partition.number, start)
+        problem = first_problem(rows_checked, partition.number, start)
         if self.settings.on_bad_rows == "stop":
             raise DataError(problem, hint="Mend the source, or run with on_bad_rows = 'set apart'.")
-        partition.bad += int(found.bad.sum())
+        partition.bad += int(rows_checked.bad.sum())
         partition.first_bad = partition.first_bad or problem
-        partition.stager.set_apart(found, numbers)
-        return found.taken(~found.bad), numbers[~found.bad]
+        partition.stager.set_apart(rows_checked, numbers)
+        return rows_checked.taken(~rows_checked.bad), numbers[~rows_checked.bad]
 
     def _without_late(
         self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
@@ -195,13 +195,13 @@ class Packer:
             partition.high = max(int(ts.max()), MIN if partition.high is None else partition.high)
         if not late.any():
             return columns, ts, numbers
-        found = _set_apart(stream, columns, late, "late", numbers, partition)
-        return found.taken(~late), ts[~late], numbers[~late]
+        late_rows = _set_apart(stream, columns, late, "late", numbers, partition)
+        return late_rows.taken(~late), ts[~late], numbers[~late]
 
     def _set_behind_apart(
         self, stream: Stream, columns: list[pa.Array], ts: Ints, numbers: Ints, partition: Partition
     ) -> None:
-        """Under clock = 'max', tuples that some query no longer sees, for another stream has moved its clock on."""
+        """Under clock = 'max', sets tuples apart that are behind the clock of a query that another stream advanced."""
         key = stream.name.lower()
         live = [f for f in self.definitions.families.values() if self.definitions.live[f.number]]
         read = [dict(self.placement.of(f, self.definitions.splits).routings) for f in live]
@@ -211,7 +211,7 @@ class Packer:
             _set_apart(stream, columns, behind, "behind the clock of a query", numbers, partition)
 
     def _watermark(self, stream: str, partition: Partition) -> int:
-        """As it was before the micro-batch."""
+        """The watermark of a stream before the micro-batch."""
         before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
         return StreamClock(self.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
 
@@ -221,7 +221,7 @@ def _set_apart(
 ) -> Checked:
     """Counts some tuples as late and stages them for the dead-letter table."""
     partition.late += int(which.sum())
-    nothing = pa.nulls(len(which), pa.string())
-    found = Checked(stream, columns, nothing, nothing, which, pa.repeat(reason, len(which)))
-    partition.stager.set_apart(found, numbers)
-    return found
+    nulls = pa.nulls(len(which), pa.string())
+    rows_apart = Checked(stream, columns, nulls, nulls, which, pa.repeat(reason, len(which)))
+    partition.stager.set_apart(rows_apart, numbers)
+    return rows_apart

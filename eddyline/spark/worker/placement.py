@@ -1,7 +1,7 @@
 """Placement: which families run in a bucket or a packer, and which of their queries.
 
-Stateless families run where rows are packed. The others run in buckets: in one of them, in all of them over a part of
-the rows, or in all of them over a part of the queries (`plan/partitioning.py`, `splitting.py`).
+Stateless families run in packers. The others run in buckets: in one bucket, in all buckets over a part of the rows, or
+in all buckets over a part of the queries (`plan/partitioning.py`, `catalog/splitting.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from eddyline.state.delta import Ints
 
 
 def partitioning_of(family: Family, split: Split | None) -> Partitioning:
-    """How the input of a family is split, for which this was decided."""
+    """How the input of a family is partitioned, given its committed split."""
     return by_queries(family.plan) if isinstance(split, SplitQueries) else partitioning(family.plan, family.emit)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Of one process: `place` is the number of a bucket, or "packer". `splits` are the definitions' own."""
+    """The placement in one process: `place` is the number of a bucket, or "packer"."""
 
     place: int | Literal["packer"]
     buckets: int
@@ -42,13 +42,13 @@ class Placement:
             return known[2]
         decided = partitioning_of(family, split)
         if self.clock_policy == "max" and decided.kind == "stateless" and len(decided.routings) > 1:
-            # Which tuples such a family sees depends on its clock, which only buckets know.
+            # The tuples visible to such a family depend on its clock, which only buckets know.
             decided = replace(decided, kind="anywhere")
         self._known[family.number] = family, split, decided
         return decided
 
     def keeps(self, family: Family, split: Split | None) -> bool:
-        """Whether the queries of a family are kept here. A packer needs the bounds of bands to route rows."""
+        """Whether this process keeps the queries of a family. A packer needs the bounds of bands to route rows."""
         decided = self._of(family, split)
         if self.place == "packer":
             return decided.kind in ("stateless", "by range")

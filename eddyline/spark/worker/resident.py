@@ -1,7 +1,7 @@
 """A resident process: packs source partitions and keeps buckets, for the Python workers of one executor.
 
-One conversation at a time does work; others wait. What it holds can always be made again from the commit log and
-Spark's state, so it may be killed at any moment.
+It serves one request at a time; others wait. All it holds can be rebuilt from the commit log and Spark's state, so it
+may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _DISK = "Start the pipeline again when that is mended: what was delivered so far
 class Resident:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: dict[str, Callable[..., None]] = {
+        self._handlers: dict[str, Callable[..., None]] = {
             "pack": self._pack,
             "pack files": self._pack_files,
             "step": self._step,
         }
-        # By checkpoint, for an executor may serve several pipelines; and by bucket.
+        # By checkpoint, because an executor may serve several pipelines, and by bucket.
         self._packers: dict[str, Packer] = {}
         self._keepers: dict[tuple[str, int], Keeper] = {}
-        self._last: dict[tuple[str, int], tuple[str, Any]] = {}  # what was asked last, and the answer
+        self._last: dict[tuple[str, int], tuple[str, Any]] = {}  # digest of the last request, and its answer
 
     def converse(self, worker: Connection) -> None:
-        """Answers one worker until it hangs up."""
+        """Answers the request of one worker."""
         with worker:
             try:
                 kind, *rest = worker.recv()
                 with self._lock:
-                    self._answers[kind](worker, *rest)
+                    self._handlers[kind](worker, *rest)
             except (EOFError, ConnectionError):
-                pass  # the task was killed; its work will be asked for again
+                pass  # the task was killed; Spark retries it
             except Exception as e:
-                worker.send(("error", e if isinstance(e, Error) else _unforeseen(e)))
+                worker.send(("error", e if isinstance(e, Error) else _unexpected(e)))
 
     # packing
 
@@ -80,7 +80,7 @@ class Resident:
         self._packers[settings.checkpoint] = packer
 
     def _packer(self, settings: Settings, moment: Moment) -> Packer:
-        """The packer of a pipeline, which is kept again when all has gone well."""
+        """Removes and returns the packer of a pipeline; the caller stores it again if nothing fails."""
         packer = self._packers.pop(settings.checkpoint, None)
         if packer is None or packer.settings != settings or not packer.follower.can_move_to(moment.version):
             packer = Packer(settings)
@@ -89,31 +89,31 @@ class Resident:
     # steps of buckets
 
     def _step(
-        self, worker: Connection, settings: Settings, number: int, batch: int, head: bytes | None, given: list[Placed]
+        self, worker: Connection, settings: Settings, number: int, batch: int, head: bytes | None, placed: list[Placed]
     ) -> None:
         key, before = (settings.checkpoint, number), decode_head(head)
-        asked = blocks.digest(before.chain.encode(), str(batch).encode(), *(b for _, b in given))
-        known, answer = self._last.get(key, ("", None))
-        if asked == known and _still_staged(answer[-1]):  # the task was tried again
+        request = blocks.digest(before.chain.encode(), str(batch).encode(), *(b for _, b in placed))
+        last_request, answer = self._last.get(key, ("", None))
+        if request == last_request and _still_staged(answer[-1]):  # a retry of the same task
             worker.send(("done", *answer))
             return
-        keeper, found = self._keepers.pop(key, None), "hit"
-        begun = time.perf_counter()
+        keeper, cache = self._keepers.pop(key, None), "hit"
+        started = time.perf_counter()
         if keeper is None or keeper.settings != settings or keeper.head.chain != before.chain:
-            keeper, found = Keeper(number, settings), "new" if not before.chain else "miss"
-            keeper.bring_back(before, _fetcher(worker))
+            keeper, cache = Keeper(number, settings), "new" if not before.chain else "miss"
+            keeper.restore(before, _fetcher(worker))
         ready = time.perf_counter()
-        parts, kept = keeper.step([g for g in given if g[0][2] >= 0])
+        parts, kept = keeper.step([g for g in placed if g[0][2] >= 0])
         stepped = time.perf_counter()
-        report = self._report(keeper, batch, parts, [blocks.decode(b)[0]["report"] for p, b in given if p[2] < 0])
-        report |= {"cache": found, "restore_seconds": ready - begun, "step_seconds": stepped - ready}
+        report = self._report(keeper, batch, parts, [blocks.decode(b)[0]["report"] for p, b in placed if p[2] < 0])
+        report |= {"cache": cache, "restore_seconds": ready - started, "step_seconds": stepped - ready}
         report |= {"stage_seconds": time.perf_counter() - stepped, "written": sum(map(len, kept.put.values()))}
         self._keepers[key] = keeper
-        self._last[key] = asked, (kept.head, kept.put, kept.removed, report)
+        self._last[key] = request, (kept.head, kept.put, kept.removed, report)
         worker.send(("done", *self._last[key][1]))
 
     def _report(self, keeper: Keeper, batch: int, parts: list[Part], packed: list[dict[str, Any]]) -> dict[str, Any]:
-        """Stages what a step gave; tells the driver of it, and of what was packed."""
+        """Stages the changes of a step; returns the report of it, and of the packed partitions, to the driver."""
         bucket = keeper.bucket
         engine, definitions = bucket.engine, bucket.definitions
         stager = Stager(definitions.catalog, keeper.settings, batch, bucket.number, bucket.amended)
@@ -137,16 +137,16 @@ class Resident:
         }
 
 
-def _unforeseen(error: Exception) -> StateError:
-    """An error that nobody raised on purpose; its trace is a note, beyond an empty line."""
+def _unexpected(error: Exception) -> StateError:
+    """Wraps an unexpected error; its traceback is a note after an empty line."""
     what = str(error).partition("\n")[0]
-    found = StateError(f"{type(error).__name__}: {what}", hint=_DISK if isinstance(error, OSError) else _BUG)
-    found.add_note("\n" + "".join(traceback.format_exception(error)))
-    return found
+    wrapped = StateError(f"{type(error).__name__}: {what}", hint=_DISK if isinstance(error, OSError) else _BUG)
+    wrapped.add_note("\n" + "".join(traceback.format_exception(error)))
+    return wrapped
 
 
 def _still_staged(report: dict[str, Any]) -> bool:
-    """Whether what an answer tells of is still there: a new run has removed it, or the driver has moved it on."""
+    """Whether the files of a report still exist: a new run removes them, and the driver moves them when it commits."""
     return all(os.path.exists(s["file"]) for s in report["staged"])
 
 
@@ -160,28 +160,28 @@ def _fetcher(worker: Connection) -> Callable[[str], bytes]:
 
 def serve(address: str, owner: int) -> None:
     resident = Resident()
-    threading.Thread(target=_end_with, args=(owner, address), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(owner, address), daemon=True).start()
     with Listener(address, "AF_UNIX", backlog=64, authkey=secret()) as listener:
         while True:
             try:
                 worker = listener.accept()
             except (EOFError, OSError, AuthenticationError):
-                continue  # whoever knocked has gone, or knows another secret
+                continue  # the client has disconnected, or has another key
             threading.Thread(target=resident.converse, args=(worker,), daemon=True).start()
 
 
-def _end_with(owner: int, address: str) -> None:
-    """Ends this process when its owner has ended, or another has taken its place."""
-    own = None
+def _exit_with(owner: int, address: str) -> None:
+    """Exits when the owner process has exited, or another resident has taken over the socket."""
+    first_inode = None
     while True:
         time.sleep(0.5)
         try:
             os.kill(owner, 0)
-            there = os.stat(address).st_ino
+            inode = os.stat(address).st_ino
         except OSError:
             os._exit(0)
-        own = own or there
-        if own != there:
+        first_inode = first_inode or inode
+        if inode != first_inode:
             os._exit(0)
 
 

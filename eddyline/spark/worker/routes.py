@@ -1,7 +1,7 @@
-"""Routes: which buckets the rows of a stream go to, for all families that remember something about them.
+"""Routes: the buckets to which the rows of a stream are sent, for all families that keep state.
 
-Families with the same routing of a stream share a route: its rows are sent once. A route has a name, the same in the
-process that sends and in the bucket that takes.
+Families with the same routing of a stream share a route, so that its rows are sent once. The name of a route is the
+same in the process that sends and in the bucket that receives.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def route_name(family: Family, split: Partitioning, stream: str, buckets: int) -
 @dataclass
 class Route:
     routing: Routing
-    family: Family  # the first that uses it
+    family: Family  # the first family that uses it
 
 
 class Routes:
@@ -58,29 +58,29 @@ class Routes:
         self._definitions = follower.definitions
         self._placement = placement
         self.buckets = placement.buckets
-        self._of: dict[str, dict[str, Route]] = {}  # by stream and name
+        self._routes: dict[str, dict[str, Route]] = {}  # by stream and name
         self._version = -1
 
     def refresh(self) -> None:
-        """Makes the routes of the families at the current version of the catalog."""
+        """Rebuilds the routes if the version of the catalog has changed."""
         if self._version == self._follower.version:
             return
         self._version = self._follower.version
-        self._of = {}
+        self._routes = {}
         for number, family in self._definitions.families.items():
             split = self._placement.of(family, self._definitions.splits)
             if split.keeps_state and self._definitions.live[number]:
                 for stream, routing in split.routings:
                     name = route_name(family, split, stream, self.buckets)
-                    self._of.setdefault(stream, {}).setdefault(name, Route(routing, family))
+                    self._routes.setdefault(stream, {}).setdefault(name, Route(routing, family))
 
     def route(self, stream: Stream, rows: Delta, partition: int) -> Iterator[tuple[int, bytes]]:
-        """(bucket, block) for every part of the rows that some bucket needs."""
+        """Yields (bucket, block) for every part of the rows that a bucket needs."""
         key = stream.name.lower()
         if not len(rows):
             return
         table = pa.table([*rows.columns, rows.last], names=[*(f"c{i}" for i in range(len(rows.columns))), "#"])
-        for name, r in self._of.get(key, {}).items():
+        for name, r in self._routes.get(key, {}).items():
             header = {"kind": "rows", "stream": key, "route": name}
             if r.routing == Everywhere():
                 yield from ((b, block) for block in blocks.encode_parts(header, table) for b in range(self.buckets))
@@ -118,14 +118,14 @@ class Routes:
 
 
 def cell_width(family: Family, split: Partitioning, functions: Functions) -> float:
-    """How wide the cells of a family should be, by the queries it has."""
+    """The width of the cells of a family, computed from the queries it has."""
     (routing,) = (r for _, r in split.routings if isinstance(r, Reach))
     low, high = bounds(family, routing, functions) or (0.0, 0.0)
     return CELL * (high - low) if 0 < high - low < np.inf else 1.0
 
 
 def bounds(family: Family, routing: Reach, functions: Functions) -> tuple[float, float] | None:
-    """The least lower and the greatest upper bound among the live queries; None if no query has both."""
+    """Minimum of the lower and maximum of the upper bounds of the live queries; None if no query has both."""
     return widest(*band_ends(family, routing, functions))
 
 
@@ -146,6 +146,6 @@ def _by_bucket(table: pa.Table, row: Ints, bucket: Buckets, buckets: int) -> Ite
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
     for b in range(buckets):
-        mine = order[ends[b] : ends[b + 1]]
-        if len(mine):
-            yield b, table.take(pa.array(row[mine]))
+        positions = order[ends[b] : ends[b + 1]]
+        if len(positions):
+            yield b, table.take(pa.array(row[positions]))
