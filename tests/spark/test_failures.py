@@ -101,7 +101,7 @@ def test_the_reason_of_a_failure_is_found_in_sparks_account(
 def test_what_a_resident_raised_is_told(error: Exception, message: str, hint: str) -> None:
     here, there = Pipe()
     resident = Resident()
-    with patch.dict(resident._answers, {"pack": Mock(side_effect=error)}):
+    with patch.dict(resident._handlers, {"pack": Mock(side_effect=error)}):
         here.send(("pack",))
         resident.converse(there)
     said = here.recv()

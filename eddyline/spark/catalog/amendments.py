@@ -1,10 +1,10 @@
-"""Amendments: a planned micro-batch that failed is done again with a later commit of the catalog.
+"""Amendments: a planned micro-batch that failed is retried with a later commit of the catalog.
 
-Spark's offset log fixes the commit of a micro-batch when it is planned, and a replay uses the same one; so a DROP that
-came afterwards could not help a micro-batch that fails because of its catalog. When a run has failed, or the same
-micro-batch was begun twice and never committed, the next start writes an amendment for it: from then on its commit is
-the latest one. Amendments are written by the driver while no task runs, so all tasks of a micro-batch read the same.
-A run that was merely stopped or killed is not amended: its repeats are exact.
+Spark's offset log fixes the commit of a micro-batch when it is planned, and a replay uses the same commit. A later DROP
+would therefore not help a micro-batch that fails because of its catalog. If a run failed, or the same micro-batch was
+started twice and never committed, the next start writes an amendment: from then on the micro-batch uses the latest
+commit. The driver writes amendments while no task runs, so all tasks of a micro-batch read the same one. A run that was
+stopped or killed is not amended: its replays are exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eddyline.spark.input.offsets import last_batch, read_offset
 from eddyline.spark.run.settings import Settings, write_whole
 
 KEPT = 10_000  # micro-batches
-ATTEMPTS = 2  # starts at one micro-batch without a commit that count as a failure, whatever ended them
+ATTEMPTS = 2  # so many starts of one micro-batch without a commit count as a failure, whatever their cause
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Amendment:
     batch: int
     commit: int  # of the catalog, in place of the one in Spark's offset log
     times: int  # how often this micro-batch was amended
-    error: str  # what the run before failed with
+    error: str  # of the run before
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often a micro-batch was begun, and what the last run failed with, if it failed."""
+    """How often a micro-batch was started, and the error of the last run if it failed."""
 
     batch: int
     starts: int = 1
@@ -55,8 +55,8 @@ def in_force(own: Path, batch: int, commit: int) -> tuple[int, int]:
     last = max((n for n in numbers if n <= batch), default=None)
     if last is None:
         return commit, 0
-    found = _read(own, last)
-    return max(commit, found.commit), found.times if last == batch else 0
+    amendment = _read(own, last)
+    return max(commit, amendment.commit), amendment.times if last == batch else 0
 
 
 def note_failure(settings: Settings, error: str) -> None:
@@ -67,10 +67,10 @@ def note_failure(settings: Settings, error: str) -> None:
 
 
 def amend(settings: Settings, latest: int) -> Amendment | None:
-    """Amends the planned micro-batch, if it has failed and the catalog has moved on; counts this start as an attempt.
+    """Amends the planned micro-batch if it has failed and the catalog has newer commits; counts this start.
 
     No task may be running. `latest` is the last commit of the catalog. A micro-batch that was delivered to all sinks
-    stays as it is: readers may have seen it, and its catalog is not the problem.
+    is not amended: readers may have seen it, and its catalog did not cause the failure.
     """
     batch = planned(Path(settings.checkpoint))
     if batch is None or settings.clocks_file(batch).exists():
@@ -87,7 +87,7 @@ def amend(settings: Settings, latest: int) -> Amendment | None:
 
 
 def forget(settings: Settings, batch: int) -> None:
-    """Removes the amendments of micro-batches long before this one. They are few, and tell what was in force."""
+    """Removes the amendments of micro-batches more than KEPT before this one."""
     for file in (settings.own / "amendments").glob("*.json"):
         if int(file.stem) < batch - KEPT:
             file.unlink(missing_ok=True)
@@ -103,10 +103,10 @@ def _read(own: Path, batch: int) -> Amendment:
 
 def _attempts(own: Path, batch: int) -> Attempts:
     try:
-        found = Attempts(**json.loads((own / "attempts.json").read_text()))
+        attempts = Attempts(**json.loads((own / "attempts.json").read_text()))
     except (OSError, ValueError, TypeError):
         return Attempts(batch)
-    return found if found.batch == batch else Attempts(batch)
+    return attempts if attempts.batch == batch else Attempts(batch)
 
 
 def _write_attempts(own: Path, attempts: Attempts) -> None:

@@ -1,5 +1,5 @@
-"""What is asked of a pipeline's data, answered on the driver: from the counts of its micro-batches, its clocks and its
-dead-letter tables. What is not known there is NULL, never a number of an empty catalog.
+"""Figures of a pipeline for SHOW, `stats` and `late`, read from the counts, clocks and dead-letter tables of its
+checkpoint. A figure that the checkpoint does not have is NULL.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ LATE = ("late", "behind the clock of a query")  # reasons of the dead-letter tab
 
 
 def counts_of(own: Path) -> Counts | None:
-    """The counts of a pipeline; none were kept if it is None. A pipeline that has not begun has counted nothing."""
-    found = read_counts(own)
-    return Counts() if found is None and not has_begun(own.parent) else found
+    """The counts of a pipeline; None if none were kept. Before the first micro-batch all are 0."""
+    counts = read_counts(own)
+    return Counts() if counts is None and not has_begun(own.parent) else counts
 
 
 def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
-    """By stream, in lower case, after the last micro-batch; MIN: no row has come."""
+    """The watermark after the last micro-batch by stream, in lower case; MIN: no row has arrived."""
     clocks: dict[str, Any] = {}
     for file in sorted((own / "clocks").glob("[0-9]*.json"), reverse=True):
         try:
             clocks = json.loads(file.read_text())
             break
         except (OSError, ValueError):
-            continue  # the pipeline has removed it, or it is damaged: the one before it will do
-    found = {}
+            continue  # removed by the pipeline meanwhile, or damaged: use the one before it
+    marks = {}
     for stream in streams:
         clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
-        found[stream.name.lower()] = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
-    return found
+        marks[stream.name.lower()] = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
+    return marks
 
 
 def dead_letters(own: Path, relation: str) -> pa.Table | None:
-    """What was set apart of a stream or table; None if nothing was."""
+    """The rows of a stream or table that were set apart; None if there are none."""
     place, name = own / "dead_letter", relation.lower()
-    names = {folder_name(name)} | ({name} if "/" not in name else set())  # the second is that of earlier versions
-    found = [t for n in sorted(names) if (t := read_folder(place, place / n, -1, sys.maxsize)) is not None]
-    return pa.concat_tables(found, promote_options="permissive") if found else None
+    names = {folder_name(name)} | ({name} if "/" not in name else set())  # earlier versions used the second name
+    tables = [t for n in sorted(names) if (t := read_folder(place, place / n, -1, sys.maxsize)) is not None]
+    return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
 
 class PipelineFigures:
-    """What SHOW tells of a pipeline's data."""
+    """The figures that SHOW prints of a pipeline."""
 
     def __init__(self, pipeline_catalog: PipelineCatalog) -> None:
         self._pipeline_catalog = pipeline_catalog
@@ -89,7 +89,7 @@ class PipelineFigures:
 
 
 def table_rows(pipeline_catalog: PipelineCatalog, counts: Counts | None, table: str) -> int | None:
-    """How many rows a table holds; None if that is not known."""
+    """The number of rows of a table; None if unknown."""
     if not pipeline_catalog.has_source(table):
         return len(pipeline_catalog.tables[table.lower()])
     if counts is None:
@@ -130,17 +130,17 @@ def stats(pipeline_catalog: PipelineCatalog) -> dict[str, Any]:
 
 
 def late(pipeline_catalog: PipelineCatalog, stream: Stream) -> pa.Table:
-    """The tuples of a stream that came too late to be seen."""
+    """The late tuples of a stream."""
     schema = pa.schema([(f.name, f.type) for f in stream.fields])
-    found = dead_letters(pipeline_catalog.log.path.parent, stream.name)
-    if found is None:
+    letters = dead_letters(pipeline_catalog.log.path.parent, stream.name)
+    if letters is None:
         return schema.empty_table()
-    found = found.filter(pc.is_in(found.column("reason"), pa.array(LATE)))
-    return pa.table([found.column(i).cast(f.type) for i, f in enumerate(schema)], schema=schema)
+    letters = letters.filter(pc.is_in(letters.column("reason"), pa.array(LATE)))
+    return pa.table([letters.column(i).cast(f.type) for i, f in enumerate(schema)], schema=schema)
 
 
 def _of(counts: Counts | None, relation: str) -> RelationCounts | None:
-    """None: not every micro-batch was counted."""
+    """The counts of a relation; None if not every micro-batch was counted."""
     if counts is None or not counts.complete:
         return None
     return counts.relations.get(relation.lower(), RelationCounts())

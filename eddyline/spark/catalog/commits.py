@@ -1,8 +1,8 @@
 """The commit log of a pipeline's catalog: an append-only log of actions beside the checkpoint.
 
-A commit is a file of actions, numbered from 1 and never changed. Writers take the lock, read what is new, check their
-statements against it and append; readers need no lock. Which commit takes effect in which micro-batch is part of
-Spark's own offset log (`control.py`).
+A commit is a file of actions, numbered from 1 and never changed. A writer takes the lock, reads new commits, checks its
+statements against them and appends; readers need no lock. Spark's own offset log records which commit takes effect in
+which micro-batch (`input/control.py`).
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ def _decode(block: bytes) -> Action:
 
 
 class CommitLog:
-    """Files `NUMBER.commit`; `NUMBER.snapshot` says all that the commits up to that number have said."""
+    """Files `NUMBER.commit`; `NUMBER.snapshot` has the combined effect of all commits up to that number."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = 0
 
     def latest(self) -> int:
-        """The number of the last commit; looks only at what came since it was last asked, unless that was let go of."""
+        """The number of the last commit. Lists only commits since the previous call, unless those were trimmed."""
         if not self._latest or not self.has(self._latest):
             self._latest = max([*self._numbers("commit"), *self._numbers("snapshot")], default=0)
         while self._file(self._latest + 1).exists():
@@ -127,21 +127,21 @@ class CommitLog:
         return self._read(self._file(number))
 
     def snapshot_before(self, version: int) -> int:
-        """The number of the last snapshot that is not after a version; 0 if there is none."""
+        """The number of the last snapshot at or before a version; 0 if there is none."""
         return max((n for n in self._numbers("snapshot") if n <= version), default=0)
 
     def read_snapshot(self, number: int) -> list[Action]:
         return self._read(self._file(number, "snapshot"))
 
     def every(self) -> Iterator[Action]:
-        """The actions of all files that are there, in no order that means something."""
+        """The actions of all files, in arbitrary order."""
         for kind in ("snapshot", "commit"):
             for number in self._numbers(kind):
                 yield from self._read(self._file(number, kind))
 
     @contextmanager
     def lock(self, busy: Literal["wait", "skip"] = "wait") -> Iterator[bool]:
-        """One writer at a time, over all processes; with "skip", gives False at once if another is at work."""
+        """The lock of writers, across processes; with "skip", yields False at once if another process holds it."""
         with writing(self._what()):
             if not self.path.is_dir():
                 make_folder(self.path)
@@ -151,7 +151,7 @@ class CommitLog:
             yield held
 
     def append(self, actions: Sequence[Action]) -> int:
-        """Writes the next commit, whole or not at all. The lock must be held."""
+        """Writes the next commit atomically. The lock must be held."""
         number = self.latest() + 1
         self._write(self._file(number), number, actions)
         return self.latest()
@@ -161,7 +161,7 @@ class CommitLog:
         return self._write(self._file(number, "snapshot"), number, actions)
 
     def trim(self, needed: int) -> None:
-        """Removes what nobody needs who will ask for no version before `needed`."""
+        """Removes commits and snapshots that only versions before `needed` need."""
         base = self.snapshot_before(needed)
         for kind, last in (("commit", base), ("snapshot", base - 1)):
             for number in self._numbers(kind):
@@ -191,33 +191,33 @@ class CommitLog:
         try:
             header, *actions = blocks.split(file.read_bytes())
             said = json.loads(header)
-            found = said["format"]
-            if found == FORMAT and said.get("digest", "") not in ("", blocks.digest(*actions)):
+            format_ = said["format"]
+            if format_ == FORMAT and said.get("digest", "") not in ("", blocks.digest(*actions)):
                 raise ValueError("it does not hold what was written")
         except FileNotFoundError:
             raise StateError(f"The catalog's file {str(file)!r} is missing.", hint=_RESTORE) from None
         except (ValueError, KeyError, TypeError, OSError) as e:
             raise StateError(f"The catalog's file {str(file)!r} is damaged: {e}.", hint=_RESTORE) from None
-        if found != FORMAT:
+        if format_ != FORMAT:
             raise StateError(
-                f"The catalog's {file.suffix[1:]} {int(file.stem)} has format {found}, this version reads {FORMAT}.",
+                f"The catalog's {file.suffix[1:]} {int(file.stem)} has format {format_}, this version reads {FORMAT}.",
                 hint="Use the version of Eddyline that wrote it.",
             )
         return [_decode(a) for a in actions]
 
     def _write(self, file: Path, number: int, actions: Sequence[Action]) -> int:
-        beside = self.path / f".{uuid4().hex}"
+        temporary = self.path / f".{uuid4().hex}"
         bodies = [_encode(a) for a in actions]
         header: dict[str, Any] = {"format": FORMAT, "number": number, "digest": blocks.digest(*bodies)}
         with writing(self._what()):
             try:
-                with os.fdopen(open_private(beside, os.O_WRONLY), "wb") as f:
+                with os.fdopen(open_private(temporary, os.O_WRONLY), "wb") as f:
                     size = f.write(blocks.join([json.dumps(header).encode(), *bodies]))
                     f.flush()
                     os.fsync(f.fileno())
-                os.link(beside, file)  # fails if it exists
+                os.link(temporary, file)  # fails if it exists
             finally:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
             fsync_folder(self.path)
         return size
 

@@ -1,8 +1,8 @@
-"""Why a query of a pipeline fires or not, from what its checkpoint and its sinks hold: no Spark, no function is loaded.
+"""The facts that explain why a query of a pipeline fires or not, read from its checkpoint and its sinks without Spark.
 
-Nothing is written, so it can be asked while the pipeline runs. Counts are kept by stream and by family. By query they
-would be a million counters to write in every micro-batch of a million queries; so when a query last had a change is
-looked up in the files of its sinks, from the newest on, at most `MOST_FILES` of them.
+It writes nothing and loads no function, so it works while the pipeline runs. Counts are kept per stream and per family;
+per query they would be a million counters in every micro-batch. The last change of a query is therefore searched in the
+files of its sinks, from the newest on, in at most `MOST_FILES` of them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Source:
 
     name: str
     counts: RelationCounts | None  # None: not counted
-    watermark: int | None  # None: a table; MIN: no row has come
+    watermark: int | None  # None: a table; MIN: no row has arrived
 
 
 @dataclass(frozen=True)
 class LastChange:
-    """The last change of a query that a sink has."""
+    """The last change of a query in a sink."""
 
     sink: str
     batch: int
@@ -69,7 +69,7 @@ class Explained:
     of_family: FamilyCounts | None
     last: LastChange | None
     searched: int  # files of sinks
-    unsearched: int  # files that were too many to look at
+    unsearched: int  # files that were not read, because of MOST_FILES
     sinks: tuple[str, ...]  # file sinks that get its changes
     quarantine: str | None
     version: int  # the last commit of the catalog
@@ -83,18 +83,18 @@ class Explained:
 
     @property
     def clock(self) -> int | None:
-        """None: it has no streams; MIN: it has not begun."""
+        """None: it has no streams; MIN: no row has arrived."""
         marks = [s.watermark for s in self.sources if s.watermark is not None]
         return (min if self.policy == "min" else max)(marks) if marks else None
 
 
 def explained(checkpoint: Path, name: str) -> Explained:
-    """What is known of a query, or of a family."""
+    """The facts about a query, or about a family."""
     pipeline_catalog = catalog_of(checkpoint)
     plan = "\n".join(showing.explain(pipeline_catalog.session, name)[1])
-    found = pipeline_catalog.registry.find(name)
-    family, query = (found, None) if found is not None else pipeline_catalog.query(name)
-    own, begun = pipeline_catalog.log.path.parent, fixed(checkpoint)
+    named = pipeline_catalog.registry.find(name)
+    family, query = (named, None) if named is not None else pipeline_catalog.query(name)
+    own, known = pipeline_catalog.log.path.parent, fixed(checkpoint)
     counts = counts_of(own)
     batch = last_batch(checkpoint / "commits")
     in_force = None if batch is None else commit_of(checkpoint, batch)
@@ -108,7 +108,7 @@ def explained(checkpoint: Path, name: str) -> Explained:
         plan,
         partitioning_of(family, pipeline_catalog.definitions.splits.get(family.number)).kind,
         tuple(_sources(pipeline_catalog, family, counts)),
-        "min" if begun is None else begun.clock,
+        "min" if known is None else known.clock,
         0 if counts is None else counts.since,
         None if counts is None else counts.families.get(family.number),
         last,
@@ -136,10 +136,10 @@ def _sources(pipeline_catalog: PipelineCatalog, family: Family, counts: Counts |
 
 
 def _registered_after(pipeline_catalog: PipelineCatalog, family: Family, name: str, in_force: int | None) -> int | None:
-    """The commit after the one in force that registers a query; None if it is in force, or that is not known."""
+    """The commit after the one in force that registers a query; None if it is in force, or unknown."""
     for number in range((in_force or 0) + 1, pipeline_catalog.version + 1):
         if not pipeline_catalog.log.has(number):
-            return None  # only a snapshot has it by now
+            return None  # the commit was replaced by a snapshot
         for action in pipeline_catalog.log.read(number):
             match action:
                 case AddQueries(family=family.number) if pc.index(action.names, name).as_py() >= 0:
@@ -153,7 +153,7 @@ def _registered_after(pipeline_catalog: PipelineCatalog, family: Family, name: s
 def _sinks(
     pipeline_catalog: PipelineCatalog, checkpoint: Path, family: Family, query: str | None
 ) -> Iterator[tuple[Sink, Path]]:
-    """The file sinks that get the changes, with the folder of each; relative paths begin where the last run did."""
+    """The file sinks that get the changes, with their folders; relative paths begin where the last run was started."""
     starts = run_starts(checkpoint)
     base = starts[-1].base if starts else os.getcwd()
     for sink in pipeline_catalog.catalog.sinks:
@@ -169,7 +169,7 @@ def _sinks(
 
 
 def _last_change(sinks: list[tuple[Sink, Path]], name: str) -> tuple[LastChange | None, int, int]:
-    """The last change that some sink has of a query, how many files were read for it, and how many were not."""
+    """The last change of a query in any sink, the number of files read, and the number of files not read."""
     best: LastChange | None = None
     read = left = 0
     for sink, folder in sinks:
@@ -191,13 +191,13 @@ def _change_in(sink: Sink, part: PartFile, name: str) -> LastChange | None:
     try:
         if part.format == "json":
             with part.path.open(encoding="utf-8") as lines:
-                said = [row for line in lines if (row := json.loads(line)).get("query") == name]
-            rows = pa.Table.from_pylist(said)
+                lines_of_query = [row for line in lines if (row := json.loads(line)).get("query") == name]
+            rows = pa.Table.from_pylist(lines_of_query)
         else:
             columns = ["query", "op", "ts", "batch"]
             rows = pq.read_table(part.path, columns=columns, filters=pc.field("query") == name)
     except (OSError, ValueError, pa.ArrowException):
-        return None  # it was compacted since it was listed, or somebody else has written it
+        return None  # compacted since it was listed, or not written by Eddyline
     if not rows.num_rows:
         return None
     last = max(rows.select(["batch", "op", "ts"]).to_pylist(), key=lambda r: (r["batch"], str(r["ts"])))

@@ -1,13 +1,13 @@
-"""What a checkpoint has registered, as files that another checkpoint can take over.
+"""Exports the registered queries of a checkpoint as files, and imports them into another checkpoint.
 
-    pipeline.sql          streams, tables, views, declared families, and the sinks that take families or everything
+    pipeline.sql          streams, tables, views, declared families, and the sinks of families or of everything
     queries/N.parquet     the queries of one family: their names and constants
-    families.json         which family each of them is; of queries registered as texts, the statement of one of them
+    families.json         the family of each file; for queries registered as texts, the statement of one of them
     tables/NAME.parquet   the rows of tables that have no source
-    sinks.sql             sinks that take single queries
+    sinks.sql             the sinks of single queries
     position.json         how far the sources were read: the files, and the offsets of other sources
 
-Constants are exported as values and not as texts, so that a million queries are a few files.
+Constants are exported as values, not as texts: a million queries are a few files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ExportedFamily:
 
 
 def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
-    """Writes what a checkpoint has registered to a new folder; returns the families."""
+    """Writes the registered queries and declarations of a checkpoint to a new folder; returns the families."""
     pipeline_catalog = catalog_of(checkpoint)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StateError(f"{str(target)!r} exists already.", hint="Choose a new folder.")
@@ -88,7 +88,7 @@ def constants(family: Family) -> pa.Table:
 
 
 def script(pipeline_catalog: PipelineCatalog) -> Iterator[str]:
-    """The statements that declare anew what can be declared before any query is there."""
+    """The statements that declare everything that needs no registered query."""
     for relation in [*pipeline_catalog.catalog.streams, *pipeline_catalog.catalog.tables]:
         yield f"{relation.sql};"
     for f in pipeline_catalog.catalog.functions:
@@ -106,7 +106,7 @@ def script(pipeline_catalog: PipelineCatalog) -> Iterator[str]:
 
 
 def _is_early(sink: Sink, pipeline_catalog: PipelineCatalog) -> bool:
-    """Whether a sink can be declared before queries are there."""
+    """Whether a sink can be declared before any query is registered."""
     return all((f := pipeline_catalog.registry.find(x)) is not None and f.kind == "declared" for x in sink.targets)
 
 
@@ -114,44 +114,44 @@ def position(checkpoint: Path) -> dict[str, Any]:
     """How far each source was read: the files of those that are folders, else the offset in Spark's log."""
     batch = committed(checkpoint)
     names = json.loads(pipeline_file(checkpoint).read_text()).get("sources", [])
-    found: dict[str, Any] = {}
+    positions: dict[str, Any] = {}
     if batch < 0:
-        return found
+        return positions
     offsets = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
     for i, (name, line) in enumerate(zip(names, offsets, strict=False)):
         said = json.loads(line) if line.startswith("{") else line
         if name and isinstance(said, dict) and "logOffset" in said:
-            found[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), said["logOffset"]))}
+            positions[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), said["logOffset"]))}
         elif name:
-            found[name] = {"offset": said}
-    return found
+            positions[name] = {"offset": said}
+    return positions
 
 
 def _files(log: Path, last: int) -> set[str]:
-    found = set()
+    paths = set()
     for file in log.glob("*"):
         if not file.name.startswith("."):
             for line in file.read_text().splitlines()[1:]:
-                said = json.loads(line)
-                if said["batchId"] <= last:
-                    found.add(unquote(urlparse(said["path"]).path))
-    return found
+                entry = json.loads(line)
+                if entry["batchId"] <= last:
+                    paths.add(unquote(urlparse(entry["path"]).path))
+    return paths
 
 
-# taking over
+# importing
 
 
 def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int:
-    """Registers all that was exported, all or nothing; returns how many queries.
+    """Registers everything that was exported, or nothing; returns the number of queries.
 
-    The families must be declared: by `script`, with which a new checkpoint is begun, or before.
+    The families must be declared before, or by `script`, which starts a new checkpoint.
     """
     said = _read(folder)
     new = fixed(checkpoint) is None
     if script is not None and new:
         begin(checkpoint, Fixed(said["buckets"], said["clock"]))
     try:
-        pipeline_catalog = catalog_of(checkpoint, Rules())  # it is the operator's script
+        pipeline_catalog = catalog_of(checkpoint, Rules())  # the rules of the operator, who wrote the script
         if script is not None:
             pipeline_catalog.run_script(script_text(script))
         return _take_over(pipeline_catalog, folder, [ExportedFamily(**f) for f in said["families"]])

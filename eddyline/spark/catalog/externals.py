@@ -1,4 +1,4 @@
-"""What a declaration may say about the outside: formats that exist, and options that are safe for whoever wrote it.
+"""Rules for external sources and sinks in declarations: known formats, and options that their author may use.
 
 The operator's script and program may use every format of their Spark and every option, except that options which load a
 library, a class or a command must be allowed by name. SQL that others add to a pipeline may use the formats and options
@@ -41,7 +41,7 @@ _KAFKA = tuple(
 )  # fmt: skip
 _POLL = ("kafkaconsumer.polltimeoutms",)
 
-# Formats that need no Spark to be known, with the options (in lower case) that anybody may give.
+# Formats that are known without asking Spark, with the options (in lower case) that every author may use.
 SINKS: dict[str, tuple[str, ...]] = {
     "parquet": ("path", "compact"),
     "json": ("path", "compact"),
@@ -74,16 +74,16 @@ _LOADS_CODE = re.compile(
 
 @dataclass
 class Rules:
-    """Who writes declarations, and what they may say."""
+    """The author of declarations, and what they may use."""
 
     author: Author = "operator"
-    allowed: Collection[str] = ()  # options that load code and were allowed by name
-    exists: Callable[[str], bool] | None = None  # asks Spark for a format; None if there is no Spark to be asked
-    own: Path | None = None  # Eddyline's folder in the checkpoint, where formats are noted that Spark has confirmed
+    allowed: Collection[str] = ()  # options that load code, allowed by name
+    exists: Callable[[str], bool] | None = None  # whether Spark has a format; None without Spark
+    own: Path | None = None  # Eddyline's folder in the checkpoint, with the list of formats that Spark confirmed
     _confirmed: set[str] = field(default_factory=set)
 
     def check(self, thing: Stream | Table | Sink) -> None:
-        """Raises if a declaration asks for what does not exist, or for what its author may not ask."""
+        """Raises if a declaration uses an unknown format, or something that its author may not use."""
         if thing.external is None:
             return
         kind: Kind = "sink" if isinstance(thing, Sink) else "source"
@@ -96,7 +96,7 @@ class Rules:
             self._check_author(thing.external, kind, owner)
 
     def check_options(self, external: External, owner: str) -> None:
-        """Options that nobody may give without being allowed to."""
+        """Raises for options that must be allowed by name, given twice, or refer to secrets in a path."""
         twice = [n for n, times in Counter(n.lower() for n in external.options).items() if times > 1]
         if twice:  # Spark takes one of them
             raise CatalogError(f"Option {twice[0]!r} of {owner} is given twice.", hint="Give every option once.")
@@ -145,7 +145,7 @@ class Rules:
 
 
 def literal_secrets(thing: Stream | Table | Sink) -> list[str]:
-    """The options of a declaration that hold a secret in clear."""
+    """The options of a declaration that contain a secret in clear text."""
     given = {} if thing.external is None else thing.external.options
     return [name for name, value in given.items() if is_secret(name) and value and not has_reference(value)]
 
@@ -156,7 +156,7 @@ def owner_of(thing: Stream | Table | Sink) -> str:
 
 
 def noted_formats(own: Path) -> list[str]:
-    """Formats beyond those listed here that the pipeline's Spark has."""
+    """Formats that the pipeline's Spark has confirmed and that are not listed here."""
     try:
         return [str(name) for name in json.loads((own / "formats.json").read_text())]
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Following the commit log: an engine, or definitions alone, are moved forward commit by commit."""
+"""Follower: applies the commits of a log, one by one, to an engine or to definitions alone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Apply = Callable[[Action], list[Part]]
 
 class Follower:
     def __init__(self, log: CommitLog, definitions: Definitions, version: int = 0) -> None:
-        """`version`: that of the definitions, if commits were applied to them before."""
+        """`version`: the last commit already applied to the definitions."""
         self.log = log
         self.definitions = definitions
         self.version = version
 
     def move_to(self, version: int, apply: Apply[Part], *, amended: bool = False) -> list[Part]:
-        """Applies the commits up to a version, from a snapshot on if none was applied yet; returns what they give.
+        """Applies the commits up to a version, starting from a snapshot if none was applied yet; returns their parts.
 
-        In an amended micro-batch, what is added and dropped again by these commits is left out.
+        In an amended micro-batch, it skips families and queries that these commits add and drop again.
         """
         parts: list[Part] = []
         base = self.log.snapshot_before(version) if not self.version else 0
@@ -34,9 +34,9 @@ class Follower:
             self.version = base
         if amended:
             numbers = range(self.version + 1, version + 1)
-            left = net([action for n in numbers for action in self.log.read(n)], self.definitions.families)
-            self.definitions.leaving = left.removed
-            for action in left.actions:
+            netted = net([action for n in numbers for action in self.log.read(n)], self.definitions.families)
+            self.definitions.leaving = netted.removed
+            for action in netted.actions:
                 parts += apply(action)
             self.definitions.leaving, self.version = {}, max(self.version, version)
         while self.version < version:
@@ -46,7 +46,7 @@ class Follower:
         return parts
 
     def define(self, version: int, since: Since = from_the_start) -> None:
-        """Moves the definitions to a version; nothing listens that would give parts."""
+        """Moves the definitions to a version, without an engine."""
 
         def apply(action: Action) -> list[None]:
             self.definitions.apply(action, since)

@@ -1,6 +1,6 @@
-"""A session in step with a commit log: its actions are written as commits, and it applies what others commit.
+"""A session over a commit log: it writes its actions as commits, and applies the commits of other processes.
 
-It has the catalog, the table of queries and the rows of tables that have no source of their own, and runs nothing.
+It holds the catalog, the query tables and the rows of tables without a source. It runs no queries.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from eddyline.spark.run.settings import identity_of
 from eddyline.sql.catalog import Catalog
 from eddyline.state.query_table import as_columns
 
-COMMITS, MOST_COMMITS = 64, 4096  # so many make a snapshot worth while, and so many make it due
+COMMITS, MOST_COMMITS = 64, 4096  # commits since a snapshot: the least for a new one, and the most without one
 
 
 class LoggedSession:
     def __init__(self, log: CommitLog, contents: Contents) -> None:
         self.log = log
-        self.guard = threading.RLock()  # users and the driver's delivery work on the same catalog
+        self.guard = threading.RLock()  # users and the driver's delivery share the catalog
         self._contents = contents
         self._open = False
         self._snapshot_bytes = 0
         self.reset()
 
     def reset(self) -> None:
-        """An empty catalog, at the beginning of the log: the next to ask reads the log anew."""
+        """Empties the catalog; the next `catch_up` reads the log from the beginning."""
         self.version = 0
         self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
         self.definitions = Definitions(bodies=Bodies(self.approvals), quarantined="kept")
@@ -76,7 +76,7 @@ class LoggedSession:
     # writing
 
     def apply(self, action: Action) -> None:
-        """Applies an action here, and writes it when the commit ends."""
+        """Applies an action, and records it for the commit that is open."""
         if isinstance(action, AddQuery | AddQueries):
             next_id = self.definitions.families[action.family].queries.next_id
             self._first_added.setdefault(action.family, next_id)
@@ -85,12 +85,12 @@ class LoggedSession:
 
     @contextmanager
     def commit(self, on_error: Literal["keep", "undo"] = "keep") -> Iterator[None]:
-        """Reads what others have committed, and writes what is applied inside as one commit.
+        """Catches up with other processes, and writes the actions applied within the context as one commit.
 
-        If the block ends in an error, what it applied before is written too ("keep"), or none of it ("undo").
+        If the context ends in an error, the actions before it are written ("keep") or discarded ("undo").
         """
         with self.guard:
-            if self._open:  # inside of another
+            if self._open:  # nested
                 yield
                 return
             with self.log.lock():
@@ -109,24 +109,24 @@ class LoggedSession:
     def _write(self) -> None:
         try:
             if self._journal:
-                actions = list(self._compacted(self._journal))
+                actions = list(self._combined(self._journal))
                 self._journal, self._first_added = [], {}
                 self.version = self.log.append(actions)
                 self._write_snapshot()
         except BaseException:
-            self.reset()  # what was applied here is in no log
+            self.reset()  # the applied actions are not in the log
             raise
 
-    def _compacted(self, journal: Sequence[Action]) -> Iterator[Action]:
-        """The same with single queries gathered to columns, after the split of their family, decided by its first."""
-        gathered: dict[int, list[AddQuery]] = {}
+    def _combined(self, journal: Sequence[Action]) -> Iterator[Action]:
+        """The same actions, with single queries combined into columns and a family's split before its queries."""
+        singles: dict[int, list[AddQuery]] = {}
         for action in journal:
             number = family_of(action)
             if isinstance(action, AddQuery):
-                gathered.setdefault(action.family, []).append(action)
+                singles.setdefault(action.family, []).append(action)
                 continue
-            if number in gathered:
-                yield from self._added(number, gathered.pop(number))
+            if number in singles:
+                yield from self._added(number, singles.pop(number))
             match action:
                 case DropQuery():
                     yield DropQueries(action.family, np.array([action.id], np.int64))
@@ -135,12 +135,12 @@ class LoggedSession:
                     yield action
                 case _:
                     yield action
-        for number, added in gathered.items():
+        for number, added in singles.items():
             yield from self._added(number, added)
 
     def _added(self, number: int, added: Sequence[AddQuery]) -> Iterator[Action]:
         family = self.definitions.families.get(number)
-        if family is not None:  # it was not removed by the same commit
+        if family is not None:  # not removed by the same commit
             yield from self._split(number)
             columns = as_columns([a.values for a in added], family.bound.params)
             yield AddQueries(number, pa.array([a.name for a in added], pa.string()), tuple(columns))
@@ -154,13 +154,13 @@ class LoggedSession:
                 yield decided
 
     def decide_split(self, family: Family) -> Split | None:
-        """How a family is to be split for which nothing is decided yet; None if its plan leaves nothing open."""
+        """The split of a family that has none yet; None if its plan determines it."""
         seen = partial(read_seen, seen_file(self.log.path.parent))
         is_new = self._first_added.get(family.number, 1) == 0
         return decide(family, self.definitions.functions, seen, is_new=is_new)
 
     def _write_snapshot(self) -> None:
-        """Writes a snapshot once commits have piled up, so that no reader has to read them all."""
+        """Writes a snapshot after enough commits, which bounds what a reader has to read."""
         base = self.log.snapshot_before(self.version)
         if self.version - base < COMMITS:
             return
@@ -168,11 +168,11 @@ class LoggedSession:
         if self.version - base >= MOST_COMMITS or since >= self._snapshot_bytes:
             try:
                 self._snapshot_bytes = self.log.write_snapshot(self.version, list(self._everything()))
-            except StateError as e:  # the commit is valid without it; the next one tries again
+            except StateError as e:  # the commit is valid without it; the next one retries
                 logging.getLogger("eddyline").warning("No snapshot of the catalog was written: %s", e)
 
     def _everything(self) -> Iterator[Action]:
-        """What brings empty definitions to where these are."""
+        """The actions that turn empty definitions into these."""
         definitions = self.definitions
         for relation in [*self.catalog.streams, *self.catalog.tables]:
             yield Define(relation.sql)
@@ -201,21 +201,21 @@ class LoggedSession:
     # reading
 
     def catch_up(self) -> None:
-        """Applies what others have committed."""
+        """Applies the commits of other processes."""
         with self.guard:
             for _ in range(3):
                 try:
                     self._catch_up()
                     return
                 except StateError:
-                    # While it was read, the pipeline may have removed files that a snapshot has replaced by now.
+                    # The pipeline may have trimmed files while they were read; a snapshot has replaced them.
                     self.reset()
             self._catch_up()
 
     def _catch_up(self) -> None:
         latest = self.log.latest()
         if self.version < latest and not self.log.has(self.version + 1):
-            self.reset()  # what it has missed is only in a snapshot by now
+            self.reset()  # the next commit was trimmed: read the snapshot
         follower = Follower(self.log, self.definitions, self.version)
         try:
             follower.define(latest)

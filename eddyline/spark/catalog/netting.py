@@ -1,7 +1,7 @@
-"""What is left of several commits when things that do not outlast them are left out.
+"""The net effect of several commits, without families and queries that the same commits remove again.
 
-An amended micro-batch moves over the commits that made it fail and over those that removed the cause. Taken one after
-the other, the cause would still be started before it is removed; netted, it is never started. (`amendments.py`)
+An amended micro-batch applies the commits that made it fail and those that removed the cause. Applied one by one, they
+would start the cause before removing it; netted, it is never started. (`amendments.py`)
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Net:
 
 
 def net(actions: Sequence[Action], families: Container[int]) -> Net:
-    """`families` are there before the actions; those of them that are removed are removed first."""
-    gone = {a.number for a in actions if isinstance(a, RemoveFamily)}
-    first: list[Action] = [RemoveFamily(n) for n in sorted(gone) if n in families]
-    kept = [a for a in actions if family_of(a) not in gone]
+    """`families` exist before the actions; those that the actions remove are removed first."""
+    removed_families = {a.number for a in actions if isinstance(a, RemoveFamily)}
+    first: list[Action] = [RemoveFamily(n) for n in sorted(removed_families) if n in families]
+    kept = [a for a in actions if family_of(a) not in removed_families]
     removed: dict[int, set[int]] = {}
     for a in kept:
         if isinstance(a, DropQueries | Quarantine):
@@ -43,7 +43,7 @@ def net(actions: Sequence[Action], families: Container[int]) -> Net:
 
 
 def family_of(action: Action) -> int | None:
-    """The number of the family that an action is about; None if it is about none."""
+    """The number of the family that an action changes; None if it changes none."""
     match action:
         case NewFamily() | RemoveFamily():
             return action.number

@@ -1,7 +1,7 @@
-"""Folders that must stay apart: those of sinks, of sources, and the checkpoint.
+"""Refuses overlapping folders of sinks, sources and the checkpoint.
 
-A sink that writes into the folder of a source would feed the pipeline its own output; one that writes into the
-checkpoint, or around it, could damage it. Paths are compared with all links resolved.
+A sink that writes into the folder of a source would feed the pipeline its own output. A sink inside the checkpoint, or
+one that contains it, could damage it. Paths are compared with all links resolved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 
 def require_apart(things: Iterable[Stream | Table | Sink], checkpoint: Path, base: str) -> None:
-    """Raises if some sink and some source, or one of them and the checkpoint, are one inside the other.
+    """Raises if a sink and a source, or one of them and the checkpoint, overlap.
 
     Relative paths begin at `base`.
     """
@@ -44,7 +44,7 @@ def require_apart(things: Iterable[Stream | Table | Sink], checkpoint: Path, bas
 
 
 def _place(thing: Stream | Table | Sink, base: str) -> Path | None:
-    """The folder that is read or written; None if it is none of this machine's."""
+    """The folder that is read or written; None if it is not on a local file system."""
     options = {} if thing.external is None else thing.external.options
     text = next((value for name, value in options.items() if name.lower() == "path"), "")
     if not text:
@@ -52,7 +52,7 @@ def _place(thing: Stream | Table | Sink, base: str) -> Path | None:
     try:
         path = Path(base) / local_path(text, "path")
     except StateError:
-        return None  # an address of some other file system
+        return None  # an address of another file system
     parts = path.parts
     fixed = next((i for i, part in enumerate(parts) if _GLOB.search(part)), len(parts))
     return Path(os.path.realpath(Path(*parts[:fixed])))

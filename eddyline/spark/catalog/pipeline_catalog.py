@@ -1,7 +1,7 @@
-"""The catalog of a pipeline as its users see it: statements are checked, and their actions committed to the log.
+"""The catalog of a pipeline: it checks statements and commits their actions to the log.
 
-It is what `pipe.execute`, `pipe.register`, `pipe.drop` and the command line work on: the same statements, checks and
-errors as in-process, and what a pipeline refuses besides.
+`pipe.execute`, `pipe.register`, `pipe.drop` and the command line use it. Statements, checks and errors are those of the
+in-process engine; `_check` adds what a pipeline refuses.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import CreateFamily, CreateQuery, Statement
 
-LONG = 4096  # characters of a text that is bound before the log is locked
+LONG = 4096  # characters: a longer text is bound before the log is locked
 _NO_ROWS = "The rows of a pipeline come from its sources: write them there."
 
 
 class PipelineCatalog(LoggedSession):
     def __init__(self, log: CommitLog, rules: Rules | None = None) -> None:
-        self.rules = rules or Rules()  # for what is declared here
+        self.rules = rules or Rules()  # for statements run through this object
         self.warn: Callable[[str], None] = logging.getLogger("eddyline").warning
-        self.served: set[str] = set()  # sinks USING foreach_batch that have a function here
-        self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame of the pipeline
-        self.dropped_from_script: set[str] = set()  # digests of statements that the script no longer has
+        self.served: set[str] = set()  # sinks USING foreach_batch whose function is registered
+        self.given: set[str] = set()  # streams and tables, in lower case, whose source is a DataFrame
+        self.dropped_from_script: set[str] = set()  # digests of statements that were removed from the script
         super().__init__(log, self)
 
     # statements
 
     def run_script(self, sql: str) -> None:
-        """The statements of a pipeline's script that this log has not seen yet.
+        """Runs the statements of a pipeline's script that the log does not have yet; commits all of them or none.
 
-        A statement is known by its words, whatever the space between them. All new statements are committed, or none.
-        Before the first micro-batch, a script that was changed takes the place of what it was.
+        A statement is identified by its words, independent of white space. Before the first micro-batch, a changed
+        script replaces the earlier one.
         """
         script = by_digest(sql)
         with self.commit(on_error="undo"):
@@ -81,7 +81,7 @@ class PipelineCatalog(LoggedSession):
 
     @contextmanager
     def rehearsed(self, sql: str) -> Iterator[None]:
-        """Inside, the catalog is as `run_script` would leave it, of a checkpoint that has begun; nothing is written."""
+        """Inside, the catalog is as `run_script` would leave it on a started checkpoint; nothing is written."""
         try:
             with self.commit(on_error="undo"):
                 self._run_new(by_digest(sql), sql)
@@ -106,14 +106,14 @@ class PipelineCatalog(LoggedSession):
             raise
 
     def _forget_scripts(self) -> None:
-        """Begins the log anew, if nothing but scripts has written to it."""
+        """Empties the log if only scripts have written to it."""
         numbers = range(1, self.log.latest() + 1)
         if all(self.log.has(n) and any(isinstance(a, ScriptRun) for a in self.log.read(n)) for n in numbers):
             self.log.clear()
             self.reset()
 
     def execute(self, sql: str) -> Any:
-        """SELECT, SHOW and EXPLAIN give a pyarrow.Table, others None: the changes of a pipeline are in its sinks.
+        """SELECT, SHOW and EXPLAIN return a pyarrow.Table, others None: a pipeline delivers changes to its sinks.
 
         A long text is parsed and bound before the log is locked, so that no other writer waits for it.
         """
@@ -128,13 +128,13 @@ class PipelineCatalog(LoggedSession):
 
     @contextmanager
     def _bound_before(self, script: Sequence[Statement]) -> Iterator[None]:
-        """Binds the queries of a script; the session uses the bindings while the catalog stays what it was."""
+        """Binds the queries of a script; the session uses the bindings as long as the catalog does not change."""
         session = self.session
         for statement in script:
             body = statement.body
             if isinstance(body, CreateQuery | CreateFamily):
                 params = body.params if isinstance(body, CreateFamily) else None
-                with suppress(Error):  # it is raised when the statement runs: one before it may declare what it reads
+                with suppress(Error):  # raised again when the statement runs: an earlier one may declare what it reads
                     session.prebind(body.query, params)
         try:
             yield
@@ -183,7 +183,7 @@ class PipelineCatalog(LoggedSession):
     def view(self, name: str) -> pa.Table:
         raise CatalogError(f"A pipeline keeps no answer of {name!r} to be asked for.", hint="Read its sink.")
 
-    # what a pipeline refuses
+    # checks of a pipeline
 
     def _check(self, action: Action) -> None:
         match action:
@@ -197,7 +197,7 @@ class PipelineCatalog(LoggedSession):
                         hint="Drop its queries, or begin a new checkpoint without it.",
                     )
             case NewFamily(family=family) if family is not None:
-                with starting(family):  # what no bucket could build is refused here
+                with starting(family):  # refuses families that no bucket could build
                     RunningFamily(family, self.definitions.functions, "min", "not kept")
             case ChangeTable() if self.has_source(action.table):
                 raise CatalogError(f"Table {action.table!r} has a source of its own.", hint=_NO_ROWS)
@@ -222,7 +222,7 @@ class PipelineCatalog(LoggedSession):
                 )
 
     def _check_external(self, thing: Stream | Table | Sink) -> None:
-        """Its format, its options and where it reads or writes."""
+        """Checks the format, the options and the path."""
         self.rules.check(thing)
         require_apart(
             [*self.catalog.streams, *self.catalog.tables, *self.catalog.sinks, thing], self._checkpoint(), self._base()
@@ -238,7 +238,7 @@ class PipelineCatalog(LoggedSession):
         return own.parent if own.name == "eddyline" else self.log.path
 
     def _base(self) -> str:
-        """Where relative paths begin: for others than the operator, where the last run was started."""
+        """The base of relative paths; for others than the operator, the folder where the last run was started."""
         runs = run_starts(self._checkpoint()) if self.rules.author == "others" else []
         return runs[-1].base if runs else os.getcwd()
 
@@ -299,20 +299,20 @@ class PipelineCatalog(LoggedSession):
                     raise self.approvals.refusal(action)
 
     def quarantine(self, family: int, ids: Sequence[int], error: str) -> None:
-        """Puts queries that failed into quarantine, if they are still there."""
+        """Puts failed queries into quarantine, unless they were dropped meanwhile."""
         with self.commit():
-            known = self.registry.get(family)
-            if known is None:
+            owner = self.registry.get(family)
+            if owner is None:
                 return
-            rows = known.queries.rows()
-            there = rows.here(np.array(sorted(set(ids)), np.int64))
-            there = there[rows.alive[rows.positions(there)]]
-            new = [int(i) for i in there if int(i) not in self.quarantined.get(family, {})]
+            rows = owner.queries.rows()
+            present = rows.here(np.array(sorted(set(ids)), np.int64))
+            live = present[rows.alive[rows.positions(present)]]
+            new = [int(i) for i in live if int(i) not in self.quarantined.get(family, {})]
             if new:
                 self.apply([Quarantine(family, tuple(new), error)])
 
     def resume(self, name: str) -> int:
-        """Lets a query, or all queries of a family, begin anew after quarantine; returns how many."""
+        """Restarts a quarantined query, or all quarantined queries of a family; returns their number."""
         with self.commit():
             family = self.registry.find(name)
             if family is None:
@@ -329,7 +329,7 @@ class PipelineCatalog(LoggedSession):
 
     @property
     def quarantined(self) -> dict[int, dict[int, str]]:
-        """By family and query, the error. Families without any are left out."""
+        """The error by family and query, for families that have quarantined queries."""
         return {number: out for number, out in self.definitions.quarantined.items() if out}
 
     @property
@@ -347,4 +347,4 @@ class PipelineCatalog(LoggedSession):
 
 
 class _Rehearsed(Exception):
-    """Ends a rehearsal, so that it is undone."""
+    """Ends a rehearsal so that it is rolled back."""

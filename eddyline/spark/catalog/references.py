@@ -1,8 +1,8 @@
 """References in OPTIONS: `${env:NAME}` and `${file:PATH}` stand for a secret that the catalog never holds.
 
-They are resolved in the driver, where a source or sink is opened; what is written down, shown and sent to executors as
-part of the catalog is the reference. Only the operator's script and program may use them: a reference in SQL from
-elsewhere could carry the operator's environment to a place of its choice.
+The driver resolves them when it opens a source or sink. The catalog that is stored, shown and sent to executors has
+only the reference. Only the operator's script and program may use references: in SQL of other authors they could send
+the operator's secrets to a sink of the author's choice.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def resolved(options: Mapping[str, str], owner: str) -> dict[str, str]:
 def _value(reference: re.Match[str], option: str, owner: str) -> str:
     kind, name = reference.groups()
     if kind == "env":
-        found = os.environ.get(name)
-        if found is None:
+        value = os.environ.get(name)
+        if value is None:
             raise CatalogError(
                 f"Option {option!r} of {owner} needs the environment variable {name!r}, which is not set.",
                 hint="Set it where the pipeline is started.",
             )
-        return found
+        return value
     try:
         return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as e:

@@ -1,4 +1,4 @@
-"""The statements of a pipeline's script, each known by its words, so that a script run again adds only what is new."""
+"""Identifies the statements of a script by the digest of their words, so that a repeated script adds only new ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from eddyline.sql.statements import Statement
 
 
 def by_digest(sql: str) -> dict[str, Statement]:
-    """The statements of a script by the digest of their words, whatever the space between them."""
-    found: dict[str, Statement] = {}
+    """The statements of a script by the digest of their words, independent of white space."""
+    statements: dict[str, Statement] = {}
     times: Counter[str] = Counter()
     for statement in parse(sql):
         text = words(statement.text)
-        again = [str(times[text]).encode()] if times[text] else []  # the same may be meant twice
-        found[digest(text.encode(), *again)] = statement
+        again = [str(times[text]).encode()] if times[text] else []  # a script may repeat a statement
+        statements[digest(text.encode(), *again)] = statement
         times[text] += 1
-    return found
+    return statements

@@ -1,8 +1,8 @@
-"""How a family is split over the buckets of a pipeline: decided when its first queries come, for good, and committed.
+"""Decides how a family is split over buckets. The decision is committed with the first queries and never changes.
 
-Where the family's option leaves it open, joins over ranges are split by queries if there are many and the data would
-give few buckets something to do: no way but one place, bands without end, or bands so wide against the values seen so
-far that there would be fewer cells than buckets. All other plans are split by data.
+With the option `auto`, joins over ranges are split by queries if there are many queries and a split by data would leave
+most buckets without work: the plan runs in one place, many bands are unbounded, or bands are so wide relative to the
+values seen so far that there would be fewer cells than buckets. All other plans are split by data.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from eddyline.spark.input.seen import Seen
 from eddyline.spark.worker.routes import band_ends, cell_width
 from eddyline.sql.bound import Column
 
-MANY = 64  # queries that make it worth while to send all rows to all buckets
-ENDLESS = 0.1  # the share of queries without end that makes bands wide
+MANY = 64  # the least number of queries for which all rows are sent to all buckets
+MANY_UNBOUNDED = 0.1  # the least share of queries with unbounded bands that counts as many
 
 
 def decide(family: Family, functions: Functions, seen: Callable[[], Seen | None], *, is_new: bool) -> Split | None:
-    """What is to be committed before a family's queries are; None if its plan says it all. One that has had queries
-    before is split by data."""
+    """The action to commit before a family's first queries; None if its plan determines the split. A family that had
+    queries before is split by data."""
     split = partitioning(family.plan, family.emit)
-    if is_new and _wants_queries(family, split, functions, seen):
+    if is_new and _by_queries(family, split, functions, seen):
         return SplitQueries(family.number)
     return FixCells(family.number, cell_width(family, split, functions)) if split.kind == "by range" else None
 
 
-def _wants_queries(family: Family, split: Partitioning, functions: Functions, seen: Callable[[], Seen | None]) -> bool:
+def _by_queries(family: Family, split: Partitioning, functions: Functions, seen: Callable[[], Seen | None]) -> bool:
     if not family.bound.params:
         return False
     if family.split != "auto":
@@ -45,17 +45,17 @@ def _wants_queries(family: Family, split: Partitioning, functions: Functions, se
         return joins_over_ranges(family.plan)
     if split.kind != "by range":
         return False
-    return _many_have_no_end(family, split, functions) or _few_cells(family, split, functions, seen())
+    return _many_are_unbounded(family, split, functions) or _few_cells(family, split, functions, seen())
 
 
-def _many_have_no_end(family: Family, split: Partitioning, functions: Functions) -> bool:
+def _many_are_unbounded(family: Family, split: Partitioning, functions: Functions) -> bool:
     (band,) = (r for _, r in split.routings if isinstance(r, Reach))
     width = pc.subtract(*reversed(band_ends(family, band, functions))).drop_null().to_numpy(zero_copy_only=False)
-    return len(width) > 0 and bool(np.mean(~np.isfinite(width)) >= ENDLESS)
+    return len(width) > 0 and bool(np.mean(~np.isfinite(width)) >= MANY_UNBOUNDED)
 
 
 def _few_cells(family: Family, split: Partitioning, functions: Functions, seen: Seen | None) -> bool:
-    """Whether the values seen of the stream that is at home lie in fewer cells than there are buckets."""
+    """Whether the values seen of the home stream span fewer cells than there are buckets."""
     ((stream, home),) = ((s, r.value) for s, r in split.routings if isinstance(r, Home))
     if seen is None or not isinstance(home, Column):
         return False

@@ -1,9 +1,9 @@
-"""Which functions of a checkpoint may be loaded: those that this user has approved, and nobody else can approve.
+"""Approval of functions: a function of a checkpoint is loaded only if this user has approved it.
 
-A function's body is pickled, and loading a pickle runs code. So bodies stay bytes until a query calls the function, and
-are loaded only if the checkpoint holds an approval: a file named by the HMAC of the function under a key derived from
-the user's own key and the identity of the checkpoint. Whoever can write the checkpoint can put a function there, but
-not approve it. Defining a function approves it; `allow_functions` approves those that are there.
+A function's body is a pickle, and loading a pickle runs code. Bodies therefore stay bytes until a query calls the
+function, and are loaded only if the checkpoint has an approval: a file named by the HMAC of the function under a key
+derived from the user's own key and the identity of the checkpoint. Someone who can write to the checkpoint can add a
+function but not approve it. Defining a function approves it; `allow_functions` approves all functions present.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from eddyline.errors import StateError
 if TYPE_CHECKING:
     from eddyline.engine.actions import DefineFunction
 
-KEY_FILE = "EDDYLINE_KEY_FILE"  # in the environment: where the user's key is, if not with their settings
+KEY_FILE = "EDDYLINE_KEY_FILE"  # environment variable: the user's key file, if it is not in the settings folder
 
 
 def key_file() -> Path:
-    """Where the user's own key is."""
+    """The file of the user's own key."""
     chosen = os.environ.get(KEY_FILE)
     if chosen:
         return Path(chosen)
@@ -44,8 +44,8 @@ def checkpoint_key(identity: str, *, create: bool) -> bytes | None:
     if create and not file.exists():
         _create(file)
     try:
-        found = file.stat()
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        status = file.stat()
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise StateError(
                 f"The key {str(file)!r} is open to other users, or belongs to one.",
                 hint="chmod 600 it, or remove it and approve functions anew (--allow-functions).",
@@ -60,15 +60,15 @@ def checkpoint_key(identity: str, *, create: bool) -> bytes | None:
 def _create(file: Path) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = file.with_name(f".{uuid4().hex}")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        temporary = file.with_name(f".{uuid4().hex}")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w") as f:
             f.write(secrets.token_hex(32))
             f.flush()
             os.fsync(handle)
-        with suppress(FileExistsError):  # another process may have been quicker
-            os.link(beside, file)
-        beside.unlink()
+        with suppress(FileExistsError):  # another process may have created it meanwhile
+            os.link(temporary, file)
+        temporary.unlink()
         fsync_folder(file.parent)
     except OSError as e:
         raise StateError(
@@ -106,13 +106,13 @@ class Approvals:
         if not self.has(function):
             raise self.refusal(function)
         try:
-            found: Callable[..., Any] = pickle.loads(function.body)
+            body: Callable[..., Any] = pickle.loads(function.body)
         except Exception as e:
             raise StateError(
                 f"The function {function.name!r} cannot be loaded here: {type(e).__name__}: {e}.",
                 hint="Install what it imports, on every machine, or define it anew.",
             ) from None
-        return found
+        return body
 
     def refusal(self, function: DefineFunction) -> StateError:
         return StateError(
@@ -124,7 +124,7 @@ class Approvals:
 
 
 class Bodies(Mapping[str, Callable[..., Any]]):
-    """Bodies by name, in lower case, loaded when they are first looked up. Never changes."""
+    """Bodies by name, in lower case, loaded on first use. Immutable."""
 
     def __init__(self, approvals: Approvals, functions: Mapping[str, DefineFunction] | None = None) -> None:
         self._approvals = approvals
@@ -133,9 +133,9 @@ class Bodies(Mapping[str, Callable[..., Any]]):
 
     def plus(self, function: DefineFunction) -> Bodies:
         name = function.name.lower()
-        found = Bodies(self._approvals, {**self._functions, name: function})
-        found._loaded = {n: body for n, body in self._loaded.items() if n != name}
-        return found
+        bodies = Bodies(self._approvals, {**self._functions, name: function})
+        bodies._loaded = {n: body for n, body in self._loaded.items() if n != name}
+        return bodies
 
     def mapping(self) -> Mapping[str, Callable[..., Any]]:
         return self
