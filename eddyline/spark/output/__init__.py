@@ -1,1 +1,1 @@
-"""What goes out: changes staged by workers, and the delivery that commits them batch by batch."""
+"""Output: workers stage changes as files, and the driver delivers them micro-batch by micro-batch."""

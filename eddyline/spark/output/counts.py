@@ -1,8 +1,8 @@
-"""Counts: what a pipeline has read and answered since its first micro-batch, for whoever asks without Spark.
+"""Counts of rows and changes since the first micro-batch, readable without Spark.
 
-The driver writes them when a micro-batch is delivered: those of the batch before, plus what its reports say. A replayed
-batch writes the same again. They inform people and decide nothing: where they are missing (a checkpoint begun by an
-older version, a lost file) counting starts anew, and `since` tells from which micro-batch on.
+The driver writes them when a micro-batch is delivered: the counts before it plus those in its reports. A replay writes
+the same counts. They only inform: where they are missing (a checkpoint of an older version, a lost file), counting
+restarts, and `since` is the first micro-batch counted.
 
 Cost: one file a micro-batch, about 60 bytes for each stream, table, and family that has had changes.
 """
@@ -20,21 +20,21 @@ from typing import Any, NamedTuple
 from eddyline.spark.run.disk import writing
 
 FORMAT = 1
-KEPT = 10  # counts of so many past micro-batches stay
+KEPT = 10  # past micro-batches whose counts are kept
 
 
 class RelationCounts(NamedTuple):
-    """Of a stream, or of a table that has a source."""
+    """The counts of a stream, or of a table that has a source."""
 
-    rows: int = 0  # read, with those set apart
+    rows: int = 0  # read, including rows set apart
     late: int = 0
-    bad: int = 0  # rows, and files that could not be read at all
-    batch: int | None = None  # the last micro-batch that brought rows
+    bad: int = 0  # rows, and unreadable files
+    batch: int | None = None  # the last micro-batch with rows
 
 
 class FamilyCounts(NamedTuple):
     changes: int  # of all its queries
-    batch: int  # the last micro-batch that had some
+    batch: int  # the last micro-batch with changes
     at: float  # when that was delivered, in seconds since 1970
 
 
@@ -44,8 +44,8 @@ class Counts:
     since: int = 0  # the first one
     version: int = 0  # of the catalog: the last commit in force
     relations: Mapping[str, RelationCounts] = field(default_factory=dict)  # by name in lower case
-    families: Mapping[int, FamilyCounts] = field(default_factory=dict)  # by number; without those that had no change
-    tables: Mapping[str, int] = field(default_factory=dict)  # rows that tables hold now, by name in lower case
+    families: Mapping[int, FamilyCounts] = field(default_factory=dict)  # by number; only families with changes
+    tables: Mapping[str, int] = field(default_factory=dict)  # current number of rows, by name in lower case
 
     @property
     def complete(self) -> bool:
@@ -54,9 +54,9 @@ class Counts:
 
 
 def counted(
-    before: Counts, batch: int, reports: Sequence[Mapping[str, Any]], standing: Collection[int], now: float
+    before: Counts, batch: int, reports: Sequence[Mapping[str, Any]], registered: Collection[int], now: float
 ) -> Counts:
-    """The counts after a micro-batch: those before it and what its reports say, for the families that still stand."""
+    """The counts after a micro-batch: the counts before it plus its reports; `registered` are the existing families."""
     packed = [p for r in reports for p in r["packed"]]
     relations = dict(before.relations)
     for p in packed:
@@ -67,9 +67,9 @@ def counted(
     for relation, files in (item for r in reports for item in r.get("bad_files", {}).items()):
         old = relations.get(relation.lower(), RelationCounts())
         relations[relation.lower()] = old._replace(bad=old.bad + len(files))
-    families = {n: f for n, f in before.families.items() if n in standing}
+    families = {n: f for n, f in before.families.items() if n in registered}
     for number, changes in sum_by_number(r["matches"] for r in (*reports, *packed)).items():
-        if changes and number in standing:
+        if changes and number in registered:
             earlier = families[number].changes if number in families else 0
             families[number] = FamilyCounts(earlier + changes, batch, now)
     since = before.since if before.batch == batch - 1 else batch
@@ -78,19 +78,19 @@ def counted(
 
 
 def sum_by_number(counts: Iterable[Mapping[Any, int]]) -> dict[int, int]:
-    """Counts by the number of a family, which JSON has made text."""
-    found: dict[int, int] = {}
-    for given in counts:
-        for number, count in given.items():
-            found[int(number)] = found.get(int(number), 0) + count
-    return found
+    """Sums counts by family number; JSON has the numbers as text."""
+    sums: dict[int, int] = {}
+    for part in counts:
+        for number, count in part.items():
+            sums[int(number)] = sums.get(int(number), 0) + count
+    return sums
 
 
-def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], standing: Collection[int]) -> None:
+def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], registered: Collection[int]) -> None:
     """`own` is the folder of Eddyline's files in the checkpoint."""
     before = (_read(_file(own, batch - 1)) if batch else None) or Counts()
-    new = counted(before, batch, reports, standing, time.time())
-    said = {
+    new = counted(before, batch, reports, registered, time.time())
+    content = {
         "format": FORMAT,
         "batch": new.batch,
         "since": new.since,
@@ -101,19 +101,19 @@ def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], st
     }
     file = _file(own, batch)
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}")
+    temporary = file.with_name(f".{file.name}")
     with writing(f"The file {str(file)!r}"):
-        beside.write_text(json.dumps(said))
-        os.replace(beside, file)
+        temporary.write_text(json.dumps(content))
+        os.replace(temporary, file)
     _file(own, batch - KEPT).unlink(missing_ok=True)
 
 
 def read_counts(own: Path) -> Counts | None:
-    """Of the last micro-batch that was counted; None if there is none."""
+    """The counts of the last micro-batch that has some; None if there are none."""
     for file in sorted((own / "counts").glob("[0-9]*.json"), reverse=True):
-        found = _read(file)
-        if found is not None:
-            return found
+        counts = _read(file)
+        if counts is not None:
+            return counts
     return None
 
 
@@ -123,11 +123,11 @@ def _file(own: Path, batch: int) -> Path:
 
 def _read(file: Path) -> Counts | None:
     try:
-        said = json.loads(file.read_text())
-        if said["format"] != FORMAT:
+        content = json.loads(file.read_text())
+        if content["format"] != FORMAT:
             return None
-        relations = {name: RelationCounts(*r) for name, r in said["relations"].items()}
-        families = {int(n): FamilyCounts(*f) for n, f in said["families"].items()}
-        return Counts(said["batch"], said["since"], said["version"], relations, families, said["tables"])
+        relations = {name: RelationCounts(*r) for name, r in content["relations"].items()}
+        families = {int(n): FamilyCounts(*f) for n, f in content["families"].items()}
+        return Counts(content["batch"], content["since"], content["version"], relations, families, content["tables"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,12 +1,12 @@
-"""Delivery: what follows when all buckets have reported a micro-batch; the function of Spark's `foreachBatch`.
+"""Delivery: the function of Spark's `foreachBatch`; it runs when all buckets have reported a micro-batch.
 
-What was staged is committed sink by sink, queries that went wrong are put into quarantine, and how the clocks stand is
-written down for the next micro-batch. All of it can be done again after an interruption: files come out the same, and
-what is sent elsewhere carries (batch, position), so that repeats can be told.
+It commits staged files sink by sink, puts failed queries into quarantine, and writes the clocks for the next
+micro-batch. Delivery is idempotent: a retry writes the same files, and rows sent elsewhere carry (batch, position), so
+that consumers can recognize repeats.
 
-Spark calls it in the driver's process or, over Spark Connect, in a process beside the server. There it is made anew
-from what is pickled: settings, the epoch of the run, where sources are declared, and users' functions. It reads the
-catalog from its log, and tells what it did by files of the checkpoint (`reports.py`, `counts.py`).
+Spark calls it in the driver's process or, over Spark Connect, in a process beside the server. There it is rebuilt from
+pickled settings, the epoch of the run, the declarations of sources, and users' functions. It reads the catalog from its
+log, and reports through files of the checkpoint (`reports.py`, `counts.py`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.declared import declared
 from eddyline.sql.parser import parse
 
-KEPT = 100  # clocks of so many past micro-batches stay, as Spark's own offsets do
+KEPT = 100  # past micro-batches whose clocks are kept, as many as Spark keeps offsets
 TRIM_EVERY = 16  # micro-batches
-COMPACT_EVERY = 100  # micro-batches, for rows that were set apart
+COMPACT_EVERY = 100  # micro-batches, for dead-letter tables
 log = logging.getLogger("eddyline")
 
 
@@ -64,23 +64,23 @@ class Delivery:
     def __init__(self, settings: Settings, pipeline_catalog: PipelineCatalog) -> None:
         self.settings = settings
         self.pipeline_catalog = pipeline_catalog
-        self.consumers: dict[str, Consumer] = {}  # by sink, for those USING foreach_batch
+        self.consumers: dict[str, Consumer] = {}  # by sink USING foreach_batch
         self.relations: list[Stream | Table | None] = []  # in the order of Spark's sources
         self.seen = read_seen(seen_file(settings.own)) or Seen(settings.buckets)
-        self._needed: tuple[int, int] | None = None  # a batch, and the oldest catalog version that its state needs
-        self._claimed: set[str] = set()  # by their texts, the sinks whose folders this run has claimed
-        self._again = True  # whether the next batch may have been tried before
+        self._needed: tuple[int, int] | None = None  # (batch, oldest catalog version that its state needs)
+        self._claimed: set[str] = set()  # texts of the sinks whose folders this run has claimed
+        self._retry = True  # whether the next batch may be a retry
         self._epoch: Epoch | None = None  # of the run
         self._syncing = ThreadPoolExecutor(1, "eddyline-sync")
-        self._delivered: list[Sink] = []  # file sinks that the micro-batch has been delivered to
-        self._spark: SparkSession | None = None  # of the micro-batch, if Spark has called
+        self._delivered: list[Sink] = []  # file sinks that already have the micro-batch
+        self._spark: SparkSession | None = None  # of the micro-batch, if Spark called
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _elsewhere, (self.settings, self.epoch, self.relations, self.consumers)
+        return _rebuilt, (self.settings, self.epoch, self.relations, self.consumers)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Takes the reports of a micro-batch from Spark. A failure is noted at once: the process may end before Spark
-        tells that the run has."""
+        """Delivers a micro-batch, given its reports. A failure is recorded at once, because the process may exit before
+        Spark reports the end of the run."""
         with interrupted_briefly():
             try:
                 self._spark = frame.sparkSession
@@ -93,7 +93,7 @@ class Delivery:
                 raise
 
     def check(self) -> None:
-        """Whether every sink can be served."""
+        """Raises if a sink cannot be delivered to."""
         sinks = list(self.pipeline_catalog.catalog.sinks)
         for i, sink in enumerate(sinks):
             if sink.external.format.lower() == "foreach_batch":
@@ -101,7 +101,7 @@ class Delivery:
             if sink.external.format.lower() in FILES and "path" not in sink.external.options:
                 raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
             require_own_path(sink, sinks[:i], self.settings.base)
-            resolved(sink.external.options, owner_of(sink))  # what it refers to is there
+            resolved(sink.external.options, owner_of(sink))  # raises if a reference cannot be resolved
         things = [*self.pipeline_catalog.catalog.streams, *self.pipeline_catalog.catalog.tables, *sinks]
         for thing in things:
             self._check_external(thing)
@@ -121,12 +121,12 @@ class Delivery:
         return self._epoch
 
     def begin(self) -> None:
-        """Begins a run: it has a new epoch, and no run before it delivers any more."""
+        """Starts a run with a new epoch; from now on, earlier runs cannot deliver."""
         with self._lock():
             self._epoch = begin_epoch(Path(self.settings.checkpoint), self.settings.base)
 
     def prepare(self) -> None:
-        """Makes the folders of all sinks the run's own, and removes what is staged."""
+        """Claims the folders of all sinks, and removes staged files."""
         self._claimed.clear()
         self.claim(self.pipeline_catalog.catalog.sinks)
         for place in self._places(self.pipeline_catalog.catalog.sinks):
@@ -135,7 +135,7 @@ class Delivery:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """One delivery at a time: over Spark Connect, that of a run which was stopped may still be at work."""
+        """Allows one delivery at a time: over Spark Connect, a stopped run may still be delivering."""
         file = self.settings.own / "delivery.lock"
         with writing(f"The checkpoint {self.settings.checkpoint!r}"):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -144,14 +144,14 @@ class Delivery:
             yield
 
     def claim(self, sinks: Iterable[Sink]) -> None:
-        """Marks the folders of sinks as this run's, once in a run."""
+        """Marks the folders of sinks as claimed by this run, once per run."""
         for sink in (s for s in sinks if s.sql not in self._claimed):
             claim(sink, self.settings, self.epoch)
             self._claimed.add(sink.sql)
 
     def sweep(self) -> None:
-        """Removes what interrupted attempts have staged; no task may be running."""
-        self._again = True
+        """Removes the staged files of interrupted attempts; no task may be running."""
+        self._retry = True
         for place in self._places(self.pipeline_catalog.catalog.sinks):
             shutil.rmtree(place / STAGED, ignore_errors=True)
 
@@ -159,39 +159,39 @@ class Delivery:
         return [self.settings.own / "dead_letter", *(place_of(s, self.settings) for s in sinks)]
 
     def _sinks_of(self, staged: Sequence[Staged]) -> dict[str, Sink]:
-        """The sinks of now, in their order, and those of the batch that have gone since; by their text."""
-        found: dict[str, Sink] = {s.sql: s for s in self.pipeline_catalog.catalog.sinks}
-        for text in sorted({s.declared for s in staged if s.sink != DEAD_LETTER} - found.keys()):
-            gone = declared(parse(text)[0].body, Catalog())
-            assert isinstance(gone, Sink)
-            found[text] = gone
-        return found
+        """The current sinks, in their order, and those of the batch that were dropped since; by their text."""
+        sinks: dict[str, Sink] = {s.sql: s for s in self.pipeline_catalog.catalog.sinks}
+        for text in sorted({s.declared for s in staged if s.sink != DEAD_LETTER} - sinks.keys()):
+            dropped = declared(parse(text)[0].body, Catalog())
+            assert isinstance(dropped, Sink)
+            sinks[text] = dropped
+        return sinks
 
     def commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         if len(reports) != self.settings.buckets:
             raise StateError(f"Micro-batch {batch} has reports of {len(reports)} of {self.settings.buckets} buckets.")
         with self._lock():
             if not is_last(Path(self.settings.checkpoint), self.epoch):
                 raise StateError(f"Another run has begun on the checkpoint {self.settings.checkpoint!r}.")
             self._commit(batch, reports)
-            write_reports(self.settings.own, batch, reports, time.perf_counter() - begun)
+            write_reports(self.settings.own, batch, reports, time.perf_counter() - started)
 
     def _commit(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
         self.pipeline_catalog.catch_up()  # others may have declared the sinks of this batch
-        planned = self._syncing.submit(self._sync_plan, batch)
+        plan_synced = self._syncing.submit(self._sync_plan, batch)
         packed = [p for r in reports for p in r["packed"]]
         staged = [Staged(**s) for r in (*reports, *packed) for s in r["staged"]]
         sinks = self._sinks_of(staged)
         self._require_claimed()
-        if self._again:
+        if self._retry:
             remove_files(self.settings.own / "dead_letter", batch)
         dead = [s for s in staged if s.sink == DEAD_LETTER]
         commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
         reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)
-        planned.result()
+        plan_synced.result()
         self._announce(batch)
         self._compact(batch)
         self._write_clocks(batch, reports[0]["clocks"])
@@ -200,7 +200,7 @@ class Delivery:
         for failure in (f for r in (*reports, *packed) for f in r["failures"]):
             self.pipeline_catalog.quarantine(failure["family"], failure["queries"], failure["error"])
         self._trim(batch, reports)
-        self._again = False
+        self._retry = False
 
     def _deliver_or_keep(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         """Delivers to a sink. If that fails the run stops, unless the sink was dropped: then its rows are kept."""
@@ -218,10 +218,10 @@ class Delivery:
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
         place, format_ = place_of(sink, self.settings), sink.external.format.lower()
         if format_ in FILES:
-            self.claim([sink])  # it may have been dropped since
+            self.claim([sink])  # `_require_claimed` does not claim a sink that was dropped since
             committed = commit_files(place, staged, batch, format_, self.settings.durability)
-            if self._again:
-                # Files of an earlier attempt had the same rows: where they had the same names, no reader missed one.
+            if self._retry:
+                # Files of an earlier attempt with the same names were replaced by the same rows: only others are left.
                 remove_files(place, batch, committed)
             self._delivered.append(sink)
             return
@@ -237,40 +237,40 @@ class Delivery:
             sync_plan(Path(self.settings.checkpoint), batch)
 
     def _require_claimed(self) -> None:
-        """Raises, before anything is moved, if the folder of some sink has been claimed by another run."""
+        """Raises, before any file is moved, if another run has claimed the folder of a sink."""
         self._delivered.clear()
         sinks = [s for s in self.pipeline_catalog.catalog.sinks if s.external.format.lower() in FILES]
-        self.claim(sinks)  # some may have been declared while this runs
+        self.claim(sinks)  # some may have been declared during the run
         for sink in sinks:
             require_claimed(sink, self.settings, self.epoch)
 
     def _announce(self, batch: int) -> None:
-        """Marks sinks as complete up to a batch, for readers that go by it: all rows of all families are in place."""
+        """Marks sinks as complete up to a batch, for readers: all rows of all families have been committed."""
         for sink in self._delivered:
-            mark = require_claimed(sink, self.settings, self.epoch)  # by now another run may have claimed it
+            mark = require_claimed(sink, self.settings, self.epoch)  # another run may have claimed it meanwhile
             if mark.complete < batch:
                 write_mark(place_of(sink, self.settings), replace(mark, complete=batch), self.settings.durability)
 
     def _compact(self, batch: int) -> None:
-        """Merges files of old micro-batches. If that fails the run goes on, and the next time ends what was begun."""
+        """Merges files of old micro-batches. If that fails, the run continues, and the next compaction completes it."""
         wanted = [(place_of(s, self.settings), compact_after(s)) for s in self._delivered]
         for place, every in (*wanted, (self.settings.own / "dead_letter", COMPACT_EVERY)):
             if every is None or batch % every or not place.is_dir():
                 continue
             try:
-                compact(place, batch - every)  # Spark may do this batch again, and none before it
+                compact(place, batch - every)  # Spark may retry this batch, and none before it
             except (Error, OSError, pa.ArrowException) as e:
                 log.warning("The files in %s could not be compacted: %s", place, e)
         if batch % COMPACT_EVERY == 0 and self.settings.dead_letter_limit is not None:
             limit_size(self.settings.own / "dead_letter", self.settings.dead_letter_limit, batch)
 
     def _consumer(self, sink: Sink) -> Consumer:
-        found = self.consumers.get(sink.name.lower())
-        if found is None:
+        consumer = self.consumers.get(sink.name.lower())
+        if consumer is None:
             raise CatalogError(
                 f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
             )
-        return found
+        return consumer
 
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         write_whole(self.settings.clocks_file(batch), json.dumps(clocks), self.settings.durability)
@@ -278,30 +278,30 @@ class Delivery:
         amendments.forget(self.settings, batch)
 
     def _trim(self, batch: int, reports: Sequence[dict[str, Any]]) -> None:
-        """Lets go of commits that no bucket would need to come back.
+        """Removes commits that no bucket needs to restore its state.
 
-        This batch may still be done again, from the state that the one before it has left.
+        Spark may still retry this batch, from the state after the batch before it.
         """
         if self._needed is not None and self._needed[0] == batch - 1 and batch % TRIM_EVERY == 0:
-            with self.pipeline_catalog.log.lock("skip") as held:  # another time will do
+            with self.pipeline_catalog.log.lock("skip") as held:  # a later batch trims instead
                 if held:
                     self.pipeline_catalog.log.trim(self._needed[1])
         self._needed = batch, min(r["snapshot_version"] for r in reports)
 
 
-def _elsewhere(
+def _rebuilt(
     settings: Settings, epoch: Epoch, relations: list[Stream | Table | None], consumers: dict[str, Consumer]
 ) -> Delivery:
-    """The delivery of a run, in another process than the driver's."""
-    Thread(target=_end_with_server, daemon=True).start()
-    found = Delivery(settings, PipelineCatalog(settings.log()))
-    found._epoch, found.relations, found.consumers = epoch, relations, consumers
-    return found
+    """Rebuilds the delivery of a run in a process other than the driver."""
+    Thread(target=_exit_with_server, daemon=True).start()
+    delivery = Delivery(settings, PipelineCatalog(settings.log()))
+    delivery._epoch, delivery.relations, delivery.consumers = epoch, relations, consumers
+    return delivery
 
 
-def _end_with_server() -> None:
-    """Ends this process when its parent, Spark's server, has ended: calls to it would be retried for minutes, while the
-    next run waits for the lock of delivery."""
+def _exit_with_server() -> None:
+    """Exits when the parent, Spark's server, has exited: calls to it would be retried for minutes, while the next run
+    waits for the lock of delivery."""
     server = os.getppid()
     while os.getppid() == server:
         time.sleep(0.5)

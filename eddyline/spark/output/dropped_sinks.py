@@ -1,8 +1,8 @@
-"""Sinks that were dropped while rows for them were on their way.
+"""Sinks that were dropped while rows for them were staged.
 
-A dropped sink must not stop the pipeline. Rows computed before the drop are still delivered; where that fails,
-they are kept beside the checkpoint, in `undelivered/SINK`. When a micro-batch is amended so that a drop takes effect in
-it, files that earlier attempts at it have left in the dropped sink are removed.
+A dropped sink must not stop the pipeline. Rows computed before the drop are still delivered; if that fails, they are
+kept in the checkpoint, in `undelivered/SINK`. If a micro-batch is amended so that a drop takes effect in it, the files
+that earlier attempts committed to the dropped sink are removed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from eddyline.sql.catalog import Sink
 
 
 def retract(settings: Settings, batch: int, commit: int, sinks: Iterable[Sink]) -> None:
-    """Removes the files of a micro-batch from sinks that were there at a commit and are not among those of now."""
+    """Removes the files of a micro-batch from sinks that existed at a commit and are not among the current `sinks`."""
     before = Definitions(Nothing())
-    with suppress(Error):  # a catalog that cannot be read must not keep the pipeline from getting past it
+    with suppress(Error):  # an unreadable catalog must not stop the pipeline here
         Follower(settings.log(), before).define(commit)
-    stays = {s.sql for s in sinks}
-    for sink in (s for s in before.catalog.sinks if s.sql not in stays):
-        with suppress(OSError):  # it may be dropped for that very reason
+    current = {s.sql for s in sinks}
+    for sink in (s for s in before.catalog.sinks if s.sql not in current):
+        with suppress(OSError):  # an unusable folder may be the reason for the drop
             remove_files(place_of(sink, settings), batch)
 
 
 def keep_undelivered(settings: Settings, sink: Sink, staged: Sequence[Staged], batch: int) -> Path:
-    """Copies what was staged for a sink, as far as it can be read, and returns where to."""
+    """Copies the readable files that were staged for a sink; returns their folder."""
     place = settings.own / "undelivered" / folder_name(sink.name)
     suffix = sink.external.format.lower() if sink.external.format.lower() in FILES else "parquet"
     for s in staged:
@@ -50,15 +50,15 @@ def keep_undelivered(settings: Settings, sink: Sink, staged: Sequence[Staged], b
 
 
 def delivery_error(sink: Sink, batch: int, cause: Exception) -> StateError:
-    """What stops a run whose sink cannot be delivered to."""
+    """The error that stops a run when delivery to a sink fails."""
     return StateError(
-        f"Micro-batch {batch} could not be delivered to the sink {sink.name!r}: {_said(cause)}",
+        f"Micro-batch {batch} could not be delivered to the sink {sink.name!r}: {_one_line(cause)}",
         hint="Mend that and start again: nothing is lost. Or give the sink up (DROP SINK"
         f" {sink.name}; by `eddyline query add`) and start again: the drop takes effect in this micro-batch.",
     )
 
 
-def _said(cause: Exception) -> str:
+def _one_line(cause: Exception) -> str:
     """An error in one line."""
     if isinstance(cause, Error):
         return cause.message

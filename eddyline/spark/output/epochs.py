@@ -1,7 +1,7 @@
-"""The epochs of a checkpoint: every run draws one, and sinks are marked with it.
+"""The epochs of a checkpoint: every run has one, and marks its sinks with it.
 
-They are lines of `eddyline/epochs`, each on the disk before its run writes anything elsewhere, so that a checkpoint
-knows every run that wrote to its sinks, unless it is a copy or was restored: then it knows those up to the copy.
+Epochs are lines of `eddyline/epochs`. Each is on disk before its run writes anything else, so a checkpoint knows every
+run that wrote to its sinks. A copied or restored checkpoint knows only the runs before the copy.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from uuid import uuid4
 
 from eddyline.delivery.durable import fsync_folder
 from eddyline.delivery.marks import Epoch, Mark
+from eddyline.spark.input.offsets import last_batch
 
 FILE = "epochs"
 
 
 @dataclass(frozen=True)
 class RunStart:
-    """What a run has left in the list of epochs."""
+    """A line of the list of epochs."""
 
     epoch: Epoch
     started: str
-    base: str  # where relative paths of its sinks began
+    base: str  # the base of relative paths of its sinks
 
 
 def begin_epoch(checkpoint: Path, base: str) -> Epoch:
-    """Draws the epoch of a run, and puts it on the disk."""
+    """Creates the epoch of a run, and writes it to disk."""
     file = checkpoint / "eddyline" / FILE
     epoch = Epoch(f"{time.time_ns():016x}-{uuid4().hex[:16]}", committed(checkpoint) + 1)  # later ones sort later
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -51,22 +52,22 @@ def _last_byte(handle: int, size: int) -> bytes:
 
 
 def is_last(checkpoint: Path, epoch: Epoch) -> bool:
-    """Whether no run has begun since the one with this epoch."""
+    """Whether the run with this epoch was the last to start."""
     lines = (checkpoint / "eddyline" / FILE).read_text(encoding="utf-8").splitlines()
     return f'"{epoch.id}"' in lines[-1]
 
 
 def run_starts(checkpoint: Path) -> list[RunStart]:
-    """Of all runs, in their order; none for a checkpoint of a version that drew no epochs."""
+    """All runs in order; empty for a checkpoint of a version without epochs."""
     file = checkpoint / "eddyline" / FILE
-    found = []
+    starts = []
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
-            said = json.loads(line)
-            found.append(RunStart(Epoch(said["id"], said["first"]), said["started"], said["base"]))
+            fields = json.loads(line)
+            starts.append(RunStart(Epoch(fields["id"], fields["first"]), fields["started"], fields["base"]))
         except (ValueError, KeyError, TypeError):
-            continue  # half a line: its run was broken off before it wrote anything else
-    return found
+            continue  # half a line: its run was killed before it wrote anything else
+    return starts
 
 
 def planned(checkpoint: Path) -> int:
@@ -80,10 +81,11 @@ def committed(checkpoint: Path) -> int:
 
 
 def _last(log: Path) -> int:
-    return max((int(f.name) for f in log.glob("*") if f.name.isdigit()), default=-1)
+    batch = last_batch(log)
+    return -1 if batch is None else batch
 
 
 def foreign_from(mark: Mark, known: Sequence[Epoch]) -> int | None:
-    """The first micro-batch in a sink's folder that may be of another history; None if there is none."""
+    """The first micro-batch in a sink's folder that a run unknown to the checkpoint may have written; None if none."""
     ids = {e.id for e in known}
     return next((e.first for e in mark.epochs if e.id not in ids), None)

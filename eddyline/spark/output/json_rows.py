@@ -1,12 +1,12 @@
-"""Rows as JSON objects with the columns in their order, in this form, which will not change:
+"""Encodes rows as JSON objects with the columns in order, in this stable format:
 
-    null                the field is there, as null          DATE         "2026-01-31"
+    null                the field is present, as null        DATE         "2026-01-31"
     BOOLEAN, integers   true, 42                             TIMESTAMP    "2026-01-31T08:00:00.000000Z", always in UTC
     FLOAT, DOUBLE       0.1: the shortest that reads back    INTERVAL     a whole number of microseconds
                         the same; "NaN", "Infinity",         BINARY       base64
                         "-Infinity" as text                  lists, structs   arrays, objects; decimals are text
 
-Columns are spelled whole, by Arrow where it can, and then joined.
+Columns are encoded as a whole, by Arrow where it can, and then joined into rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow.types as pt
 
 from eddyline.errors import DataError
 
-_ESCAPED = r'["\\\x00-\x1f]'  # what JSON does not take in a text as it is
+_ESCAPED = r'["\\\x00-\x1f]'  # characters that JSON requires to be escaped
 
 
 def json_rows(rows: pa.RecordBatch) -> pa.Array:
@@ -62,22 +62,22 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _number(value: float) -> str:
-    """JSON has no number for NaN and the infinities."""
+    """A number, or a text for NaN and the infinities, which JSON numbers lack."""
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _encoded(value: Any) -> str:
-    return json.dumps(_spelled(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _spelled(value: Any) -> Any:
-    """A value of any type by what JSON has for it; one at a time, for the less usual types."""
+def _json_value(value: Any) -> Any:
+    """The JSON form of a single value; used for the types that Arrow does not encode."""
     if isinstance(value, dict):
-        return {k: _spelled(v) for k, v in value.items()}
+        return {k: _json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_spelled(v) for v in value]
+        return [_json_value(v) for v in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else _number(value).strip('"')
     if isinstance(value, dt.datetime):

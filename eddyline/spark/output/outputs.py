@@ -1,12 +1,12 @@
-"""What leaves the pipeline: changes staged as files by whoever computed them, and committed by the driver by batch.
+"""Staging and committing of output files: writers stage changes, and the driver commits them per micro-batch.
 
-A writer (a bucket, or a source partition for what is stateless) puts each family's changes of a micro-batch into one
-file under a name nobody reads, and reports it. When the whole batch has been computed, the driver moves the reported
-files to names made of batch and writer. A batch that is replayed replaces its files by the same rows; files that an
-interrupted attempt left behind are never reported, and removed.
+A writer (a bucket, or a source partition for stateless families) writes each family's changes of a micro-batch to one
+file in a folder that readers ignore, and reports it. When all writers have reported, the driver renames the reported
+files to names made of batch and writer. A replayed batch replaces its files by the same rows. Files of an interrupted
+attempt are never reported, and are removed.
 
-Every row carries `query, op, ts, exp, batch, position` before the query's own columns; (batch, position) is unique
-within a family and the same after a replay, so that any consumer can drop repeats.
+Every row has `query, op, ts, exp, batch, position` before the query's own columns; (batch, position) is unique within a
+family and the same after a replay, so that any consumer can drop repeats.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from eddyline.state.query_table import QueryRows
 
 HEAD = ("query", "op", "ts", "exp", "batch", "position")
 PER_WRITER = 2**40  # positions of one writer in one batch
-PER_ATTEMPT = 2**32  # of them, those of one attempt at it, where amendments make attempts differ
-DEAD_LETTER = ""  # the name that rows set apart are staged under: no sink has it
+PER_ATTEMPT = 2**32  # positions of one attempt at a batch: amended attempts differ
+DEAD_LETTER = ""  # the sink name of staged dead-letter rows: no sink has it
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Staged:
     """A file with the changes of one family in one batch, for one sink."""
 
     sink: str
-    declared: str  # the statement that declares the sink: it may be another by the time of delivery
+    declared: str  # the statement that declares the sink; it may be redeclared before delivery
     folder: str  # below the sink's path; empty: the path itself
     file: str
     writer: int
@@ -58,29 +58,29 @@ class Staged:
 
 
 class Stager:
-    """Stages the changes that one writer has in one batch."""
+    """Stages the changes of one writer in one batch."""
 
     def __init__(self, catalog: Catalog, settings: Settings, batch: int, writer: int, amended: int = 0) -> None:
-        """`amended`: how often the micro-batch was amended; its rows then have positions that no attempt before had."""
+        """`amended`: how often the micro-batch was amended; each amendment uses new positions."""
         self.catalog = catalog
         self.settings = settings
         self.batch = batch
         self.writer = writer
         self.first = writer * PER_WRITER + amended % (PER_WRITER // PER_ATTEMPT) * PER_ATTEMPT
         self.staged: list[Staged] = []
-        self._synced = 0  # how many of them are on the disk
+        self._synced = 0  # how many of them were synced to disk
         self._written: dict[int, int] = {}  # rows so far, by family
 
     def stage(self, family: Family, queries: QueryRows, delta: Delta) -> None:
-        """Writes the changes of a family for every sink that wants them."""
-        wanting = [(s, name) for s in self.catalog.sinks for name in self._wanted(s, family, queries)]
-        if not wanting or not len(delta):
+        """Writes the changes of a family for every sink that takes them."""
+        targets = [(s, name) for s in self.catalog.sinks for name in self._targets(s, family, queries)]
+        if not targets or not len(delta):
             return
         start = self._written.get(family.number, 0)
         self._written[family.number] = start + len(delta)
         position = self.first + np.arange(start, start + len(delta))
         whole = output_table(family, queries, delta, self.batch, position)
-        for sink, query in wanting:
+        for sink, query in targets:
             rows = whole if query is None else whole.filter(pc.equal(whole.column("query"), query))
             name = query if query is not None else family.name
             if rows.num_rows:
@@ -88,27 +88,27 @@ class Stager:
                 self._write(sink, place_of(sink, self.settings), folder, rows)
 
     def stage_part(self, part: Part) -> None:
-        """Writes what a step gave; a family that failed gave nothing."""
+        """Writes the result of a step, unless the family failed."""
         if not isinstance(part.outcome, FamilyFailure):
             self.stage(part.family, part.queries, part.delta)
 
-    def set_apart(self, found: Checked, numbers: Ints) -> None:
+    def set_apart(self, checked: Checked, numbers: Ints) -> None:
         """Writes the bad rows of a stream or table to its dead-letter table, with the reason and the place."""
-        where = pa.array(np.nonzero(found.bad)[0])
-        first = [] if isinstance(found.relation, Stream) else ["op"]
-        names = [*first, *(f.name for f in found.relation.fields)]
-        beside = {"reason": found.reasons, "text": found.malformed, "place": found.place}
+        where = pa.array(np.nonzero(checked.bad)[0])
+        first = [] if isinstance(checked.relation, Stream) else ["op"]
+        names = [*first, *(f.name for f in checked.relation.fields)]
+        extra = {"reason": checked.reasons, "text": checked.malformed, "place": checked.place}
         position = pa.array(self.writer * PER_WRITER + numbers)
         columns = [
-            *found.columns,
-            *beside.values(),
+            *checked.columns,
+            *extra.values(),
             pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)),
             position,
         ]
-        rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *beside, "batch", "position"]))
-        self._write(None, self.settings.own / "dead_letter", folder_name(found.relation.name.lower()), rows)
+        rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *extra, "batch", "position"]))
+        self._write(None, self.settings.own / "dead_letter", folder_name(checked.relation.name.lower()), rows)
 
-    def _wanted(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
+    def _targets(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
         """None: the sink takes the whole family; a name: it takes that query of the family."""
         if not sink.targets or family.name.lower() in (x.lower() for x in sink.targets):
             return [] if family.kind == "view" and not sink.targets else [None]
@@ -128,9 +128,9 @@ class Stager:
         self.staged.append(Staged(name, declared, folder, str(file), self.writer, part, rows.num_rows))
 
     def report(self) -> list[dict[str, Any]]:
-        """What was staged; files that stay where they are put are on the disk."""
+        """The staged files, of which those of file sinks have been synced to disk."""
         if self.settings.durability == "fsync":
-            sent_on = self.settings.own / "sinks"  # these go elsewhere, and are removed
+            sent_on = self.settings.own / "sinks"  # these are sent elsewhere and then removed
             staying = [Path(s.file) for s in self.staged[self._synced :]]
             fsync_all([f for f in staying if not f.is_relative_to(sent_on)])
             self._synced = len(self.staged)
@@ -138,34 +138,34 @@ class Stager:
 
 
 def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, position: Any) -> pa.Table:
-    found = as_table(family, delta.spread())
+    table = as_table(family, delta.spread())
     names = queries.name_of(query_of(delta))
-    op, ts, exp, *own = found.columns
+    op, ts, exp, *own = table.columns
     head = [names, op, ts, exp, pa.repeat(pa.scalar(batch, pa.int64()), len(names)), pa.array(position, pa.int64())]
     return pa.table([in_utc(c) for c in (*head, *own)], names=[*HEAD, *own_names(family)])
 
 
 def own_names(family: Family) -> list[str]:
-    """The family's columns by names that are not taken yet: a second `ts` is `ts_2`."""
+    """Unique names of the family's columns: a second `ts` is `ts_2`."""
     return unique([*HEAD, *(f.name for f in family.fields)])[len(HEAD) :]
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Names as they are, but numbered where one has been taken before."""
+    """The names, with a number appended to repeated ones."""
     taken: set[str] = set()
-    found = []
-    for wanted in names:
-        name, n = wanted, 1
+    unique_names = []
+    for original in names:
+        name, n = original, 1
         while name.lower() in taken:
             n += 1
-            name = f"{wanted}_{n}"
+            name = f"{original}_{n}"
         taken.add(name.lower())
-        found.append(name)
-    return found
+        unique_names.append(name)
+    return unique_names
 
 
 def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
-    """Times are moments for whoever reads them, whatever the zone of their session."""
+    """Adds the zone UTC to times, so that readers in any session zone see the same moment."""
     return column.cast(pa.timestamp("us", "UTC")) if column.type == pa.timestamp("us") else column
 
 
@@ -176,7 +176,7 @@ def commit_files(
     suffix: str,
     durability: Durability = "fsync",
 ) -> set[Path]:
-    """Moves the files of a batch into place under one sink's path, and returns them; they outlive a loss of power."""
+    """Renames the staged files of a batch to their final names under one sink's path; returns those names."""
     folders = {path / s.folder for s in staged}
     for folder in folders:
         if durability == "fsync":
@@ -200,7 +200,7 @@ def commit_files(
 
 
 def remove_files(path: Path, batch: int, kept: Collection[Path] = ()) -> None:
-    """Removes what an earlier attempt at a batch has put under one sink's path, without what this one has put there."""
+    """Removes the files of a batch under one sink's path, except `kept`."""
     for part in (p for folder in folders_of(path) for p in parts_of(folder) if p.batch == batch):
         if part.path not in kept:
             part.path.unlink()

@@ -1,9 +1,9 @@
-"""Places: where checkpoints and sinks are on the file system, and that each sink has its own.
+"""Places: the folders of checkpoints and sinks, and the check that each sink has its own.
 
-A file sink marks its folder (`delivery/marks.py`): the format of what it writes, whose it is, and which runs wrote
-there. Committing a micro-batch removes what an earlier attempt has left of it, so two that wrote to one folder would
-remove each other's rows: whoever finds another's mark does not start. A checkpoint that went back, restored from a
-backup, or a copy of it, would write rows again that are there: it does not start either.
+A file sink marks its folder (`delivery/marks.py`) with its format, its pipeline and the runs that wrote there.
+Committing a micro-batch removes the files of earlier attempts, so two pipelines in one folder would remove each other's
+rows: a pipeline that finds the mark of another is refused. A copied checkpoint, or one restored from a backup, would
+write rows that the folder already has: it is refused too.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 
 def local_path(text: str | Path, what: str) -> Path:
     """A path of this machine's file system, from a path or a file: address."""
-    given = str(text)
-    scheme = _SCHEME.match(given)
+    address = str(text)
+    scheme = _SCHEME.match(address)
     if scheme is None:
-        return Path(given)
+        return Path(address)
     if scheme[1].lower() != "file":
         raise StateError(
-            f"The {what} {given!r} is not on a file system.",
+            f"The {what} {address!r} is not on a file system.",
             hint="Mount it where the driver and all executors see it, and give that path.",
         )
-    return Path("/" + given[scheme.end() :].lstrip("/"))
+    return Path("/" + address[scheme.end() :].lstrip("/"))
 
 
 def scheme_of(path: str) -> str:
     """The scheme of an address, in lower case; empty for a plain path."""
-    found = _SCHEME.match(path)
-    return "" if found is None else found[1].lower()
+    scheme = _SCHEME.match(path)
+    return "" if scheme is None else scheme[1].lower()
 
 
 def is_local(path: str) -> bool:
@@ -53,13 +53,13 @@ def is_local(path: str) -> bool:
 
 
 def place_of(sink: Sink, settings: Settings) -> Path:
-    """Where the files of a sink are: its own path, or one beside the checkpoint for what goes on from there."""
+    """The folder of a sink's files: its own path, or a folder of the checkpoint if the rows are sent elsewhere."""
     is_file = sink.external.format.lower() in FILES
     return sink_path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
 
 
 def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
-    """Raises if a sink writes into the folder of another, or around it; relative paths begin at `base`."""
+    """Raises if the folders of two sinks overlap; relative paths begin at `base`."""
     compact_after(sink)
     mine = _written(sink, base)
     for other in others:
@@ -72,16 +72,16 @@ def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
 
 
 def compact_after(sink: Sink) -> int | None:
-    """After how many micro-batches the files of a sink are compacted; None: they are not."""
-    said = sink.external.options.get("compact")
-    if said is None or sink.external.format.lower() not in FILES:
+    """The number of micro-batches after which the files of a sink are compacted; None: never."""
+    option = sink.external.options.get("compact")
+    if option is None or sink.external.format.lower() not in FILES:
         return None
-    if not said.isdecimal() or not 0 < int(said) < 2**31:
+    if not option.isdecimal() or not 0 < int(option) < 2**31:
         raise CatalogError(
-            f"The sink {sink.name!r} cannot be compacted after {said!r} micro-batches.",
+            f"The sink {sink.name!r} cannot be compacted after {option!r} micro-batches.",
             hint="OPTIONS (compact '100') leaves the files of the last 100 micro-batches as they are.",
         )
-    return int(said)
+    return int(option)
 
 
 def _written(sink: Sink, base: str) -> Path | None:
@@ -96,15 +96,15 @@ def sink_path(sink: Sink, base: str) -> Path:
 
 
 def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
-    """Raises if a file sink, declared for a pipeline, could not be written or would mix with the rows of another.
+    """Raises if the folder of a file sink is not writable or belongs to another pipeline.
 
-    Where a relative path begins only the run knows: that is its `base`.
+    Without `base`, which only a run knows, relative paths are not checked.
     """
     place = _written(sink, base)
     if place is None or not place.is_absolute():
         return
-    there = next(p for p in (place, *place.parents) if p.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    existing = next(p for p in (place, *place.parents) if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise CatalogError(
             f"The sink {sink.name!r} cannot write to {str(place)!r}.", hint="Give it a path that can be written."
         )
@@ -114,8 +114,8 @@ def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
 
 
 def claim(sink: Sink, settings: Settings, epoch: Epoch) -> None:
-    """Marks the folder of a file sink as written by this run; raises if its rows are of another history than the
-    checkpoint's, or if it cannot be written."""
+    """Marks the folder of a file sink as written by this run; raises if it has rows of a run that the checkpoint does
+    not know, or if it cannot be written."""
     if sink.external.format.lower() not in FILES:
         return
     place, checkpoint = place_of(sink, settings), Path(settings.checkpoint)
@@ -157,7 +157,7 @@ def require_claimed(sink: Sink, settings: Settings, epoch: Epoch) -> Mark:
 
 
 def _mark_without_rows(place: Path, identity: str, checkpoint: Path) -> Mark | None:
-    """What is left of the mark of a folder that has no rows: another's is of no account."""
+    """The mark of a folder without rows, as far as it is valid; the mark of another pipeline is ignored."""
     try:
         mark = read_mark(place)
     except StateError:

@@ -1,6 +1,6 @@
-"""Sinks that are no folders of the pipeline's own: the staged files of a micro-batch are read, and their rows sent on.
+"""Sends the staged rows of a micro-batch to sinks that are not file sinks.
 
-A micro-batch that is done again is sent again, with the same (batch, position) on every row.
+A retried micro-batch is sent again, with the same (batch, position) on every row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sending:
 
 
 def send(rows: Sending, epoch: Epoch, spark: SparkSession | None, consumer: Consumer | None) -> None:
-    """`spark` and `consumer` are needed where Spark writes the rows, or a function of the user takes them."""
+    """`spark` is needed if Spark writes the rows, and `consumer` if the sink is a function of the user."""
     match rows.sink.external.format.lower():
         case "console":
             show(rows)
