@@ -1,1 +1,1 @@
-"""What comes in: sources, the files Spark lists, and the checks that rows pass."""
+"""Input: sources, the files that Spark lists, and the checks of rows."""

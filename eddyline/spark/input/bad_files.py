@@ -1,8 +1,8 @@
-"""Files that could not be read: entered in the dead-letter table of their stream, and told to whoever watches.
+"""Unreadable files: written to the dead-letter table of their stream, and reported.
 
-Packers report those that they could not read. Files that were deleted after they were listed are found here: which
-files a micro-batch has stands in Spark's own logs, and packers say which ones they were given. Of files that Spark
-reads itself nobody says so; one that is gone when the micro-batch ends may have been read before.
+Packers report files that they could not read. This module detects files that were deleted after Spark listed them:
+Spark's own logs name the files of a micro-batch, and packers report the files that they got. Nobody reports the files
+that Spark reads itself; one that is missing when the micro-batch ends may have been read before.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def report_bad_files(
     packed: Sequence[Mapping[str, Any]],
     batch: int,
 ) -> dict[str, list[str]]:
-    """Enters the unread files of a micro-batch; by stream or table, the name of each and why it was not read.
+    """Writes the unread files of a micro-batch to dead-letter tables; returns names and reasons by stream or table.
 
     `relations` are in the order of Spark's sources; `packed` are the reports of source partitions.
     """
-    told: dict[str, list[str]] = {}
+    bad_files: dict[str, list[str]] = {}
     for i, relation in enumerate(relations):
         if relation is None or not local_files(relation):
             continue
@@ -51,27 +51,27 @@ def report_bad_files(
         unread = [Unread(**u) for p in reports for u in p["unread"]]
         listed = files_of(Path(settings.checkpoint), i, batch)
         if lists_files(relation):
-            given = {file for p in reports for file in p["files"]}
-            unread += [Unread(path, _absence(path)) for path in listed if path not in given]
+            packed_files = {file for p in reports for file in p["files"]}
+            unread += [Unread(path, _absence(path)) for path in listed if path not in packed_files]
         else:
             unread += _not_read_by_spark(relation, list(listed))
         if unread and settings.on_bad_rows == "stop":
             raise unreadable(relation, unread[0])
         if unread:
-            told[relation.name] = [f"{u.path}: {_why(u)}" for u in unread]
-            _enter(settings, relation, unread, batch)
-    return told
+            bad_files[relation.name] = [f"{u.path}: {_why(u)}" for u in unread]
+            _write_dead_letters(settings, relation, unread, batch)
+    return bad_files
 
 
 def _not_read_by_spark(relation: Stream | Table, listed: Sequence[str]) -> list[Unread]:
-    """Files that are gone, and those with records that Spark has passed over as too long."""
+    """Missing files, and files with records that Spark skipped because they are too long."""
     assert relation.external is not None
     options = {k.lower(): v for k, v in relation.external.options.items()}
     unread = [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
     longest = limit_of(relation)
     if longest is None or options.get("multiline", "").lower() == "true":
-        return unread  # Spark's own limits hold for records of several lines
-    with ThreadPoolExecutor(THREADS) as threads:  # most of the time is Arrow's, and the disk's
+        return unread  # Spark's own limits apply to records of several lines
+    with ThreadPoolExecutor(THREADS) as threads:  # Arrow and the disk take most of the time
         long = threads.map(lambda path: long_record(path, longest, options.get("linesep")), listed)
         return unread + [u for u in long if u is not None]
 
@@ -85,7 +85,7 @@ def unreadable(relation: Stream | Table, file: Unread) -> DataError:
 
 
 def _absence(path: str) -> str:
-    """Why Spark did not give a file that it has listed."""
+    """Why Spark did not pass on a file that it listed."""
     return EMPTY if os.path.exists(path) and not os.path.getsize(path) else GONE
 
 
@@ -95,35 +95,35 @@ def _why(file: Unread) -> str:
 
 
 def files_of(checkpoint: Path, source: int, batch: int) -> Iterator[str]:
-    """The files that a source brought in a micro-batch."""
+    """The files that Spark listed for a source in a micro-batch."""
     first, last = (_log_offset(checkpoint / "offsets" / str(b), source) for b in (batch - 1, batch))
     log = checkpoint / "sources" / str(source)
     seen: set[str] = set()
     for entry in range(first + 1, last + 1):
-        # Every so often Spark writes one file for all entries so far, in place of the single one.
+        # Spark regularly writes one file for all entries so far instead of one for the last entry.
         file = next((f for f in (log / str(entry), log / f"{entry}.compact") if f.exists()), None)
         for line in file.read_text().splitlines()[1:] if file is not None else ():
-            said = json.loads(line)
-            if first < said["batchId"] <= last and said["path"] not in seen:
-                seen.add(said["path"])
-                yield unquote(urlparse(said["path"]).path)
+            listed = json.loads(line)
+            if first < listed["batchId"] <= last and listed["path"] not in seen:
+                seen.add(listed["path"])
+                yield unquote(urlparse(listed["path"]).path)
 
 
 def _log_offset(file: Path, source: int) -> int:
     if not file.exists():
         return -1
     lines = file.read_text().splitlines()[2:]
-    said = json.loads(lines[source]) if source < len(lines) and lines[source].startswith("{") else {}
-    return int(said.get("logOffset", -1))
+    offset = json.loads(lines[source]) if source < len(lines) and lines[source].startswith("{") else {}
+    return int(offset.get("logOffset", -1))
 
 
-def _enter(settings: Settings, relation: Stream | Table, bad: Sequence[Unread], batch: int) -> None:
+def _write_dead_letters(settings: Settings, relation: Stream | Table, bad: Sequence[Unread], batch: int) -> None:
     n = len(bad)
     first = [] if isinstance(relation, Stream) else [pa.nulls(n, pa.string())]
-    nothing = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
+    nulls = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
     names = [*(["op"] if first else []), *(f.name for f in relation.fields)]
     reasons = pa.repeat("unreadable file", n)
-    columns = [*nothing, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad])]
+    columns = [*nulls, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad])]
     columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
     table = pa.table(
         [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])

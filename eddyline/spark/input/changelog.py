@@ -1,7 +1,7 @@
 """Changes of a table from a changelog: rows with an operation, in order.
 
-With a primary key the last change of a key in a batch counts: it replaces the row, or deletes it. Without one, an
-insert adds a row and a delete takes one equal row away, if there is one.
+With a primary key, the last change of a key in a batch replaces or deletes the row. Without one, an insert adds a row,
+and a delete removes one equal row if there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from eddyline.engine.table_rows import TableRows
 from eddyline.index.keys import ColumnCoder, KeyTable
 from eddyline.state.delta import Delta
 
-# The names that change data capture tools give to operations; images before an update say nothing new.
+# The names of operations in change data capture tools. Images before an update are ignored: the one after it suffices.
 INSERTS = (
     "+",
     "i",
@@ -35,15 +35,15 @@ IGNORED = ("-u", "update_before", "update_preimage")
 
 
 def known(op: pa.Array) -> pa.Array:
-    """Which operations have a name that is known."""
+    """The mask of operations with a known name."""
     return pc.is_in(pc.utf8_lower(op), pa.array([*INSERTS, *DELETES, *IGNORED]))
 
 
 def apply_changes(rows: TableRows, changes: pa.Table) -> Delta:
     op = pc.utf8_lower(changes.column(0))
-    said = changes.filter(pc.invert(pc.is_in(op, pa.array(IGNORED))))
-    deletes = pc.is_in(pc.utf8_lower(said.column(0)), pa.array(DELETES)).to_numpy()
-    columns = [c.combine_chunks() for c in said.columns[1:]]
+    applied = changes.filter(pc.invert(pc.is_in(op, pa.array(IGNORED))))
+    deletes = pc.is_in(pc.utf8_lower(applied.column(0)), pa.array(DELETES)).to_numpy()
+    columns = [c.combine_chunks() for c in applied.columns[1:]]
     if rows.declared.key:
         return _by_key(rows, columns, deletes)
     return _by_row(rows, columns, deletes)
@@ -54,29 +54,29 @@ def _by_key(rows: TableRows, columns: list[pa.Array], deletes: np.ndarray) -> De
     old, new = _slots([rows.columns[i] for i in key], [columns[i] for i in key])
     last = len(new) - 1 - np.unique(new[::-1], return_index=True)[1]
     last = np.sort(last)
-    stays = pa.array(last[~deletes[last]])
-    return rows.change(np.isin(old, new), [c.take(stays) for c in columns])
+    inserted = pa.array(last[~deletes[last]])
+    return rows.change(np.isin(old, new), [c.take(inserted) for c in columns])
 
 
 def _by_row(rows: TableRows, columns: list[pa.Array], deletes: np.ndarray) -> Delta:
-    """Deletes are matched with equal rows, the oldest first; a delete also takes back an insert before it."""
+    """Matches deletes with equal rows, oldest first; a delete also retracts an earlier insert of the same batch."""
     old, new = _slots(rows.columns, columns)
     open_rows: dict[int, list[int]] = {}
     touched = set(new[deletes].tolist())
     slots = np.concatenate([old, new])
     alive = np.concatenate([np.ones(len(old), np.bool_), ~deletes])
     for i in np.nonzero(np.isin(slots, list(touched)))[0].tolist():
-        waiting = open_rows.setdefault(int(slots[i]), [])
+        unmatched = open_rows.setdefault(int(slots[i]), [])
         if i < len(old) or not deletes[i - len(old)]:
-            waiting.append(i)
-        elif waiting:
-            alive[waiting.pop(0)] = False
-    stays = pa.array(np.nonzero(alive[len(old) :])[0])
-    return rows.change(~alive[: len(old)], [c.take(stays) for c in columns])
+            unmatched.append(i)
+        elif unmatched:
+            alive[unmatched.pop(0)] = False
+    inserted = pa.array(np.nonzero(alive[len(old) :])[0])
+    return rows.change(~alive[: len(old)], [c.take(inserted) for c in columns])
 
 
 def _slots(old: list[pa.Array], new: list[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers for rows, equal for equal rows, on both sides."""
+    """Numbers the rows of both sides; equal rows have equal numbers."""
     n = len(old[0])
     joined = [pa.concat_arrays([a, b]) for a, b in zip(old, new, strict=True)]
     coder = ColumnCoder([c.type for c in joined])

@@ -1,4 +1,4 @@
-"""Rows that cannot be processed: what is wrong with each, and the words for it."""
+"""Checks of rows: finds the rows that cannot be processed, with the reason for each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from eddyline.sql.columns import not_utf8, outside_calendar
 
 @dataclass(frozen=True)
 class Checked:
-    """The columns of a piece of a source partition, with what came beside them."""
+    """The columns of a piece of a source partition, with the result of the checks."""
 
     relation: Stream | Table
-    columns: list[pa.Array]  # of a table, the operation comes first
+    columns: list[pa.Array]  # for a table, the operation is the first
     malformed: pa.Array  # the text of a row that could not be read
-    place: pa.Array  # where it is, if the source can tell
+    place: pa.Array  # file or offset of the row, if the source has it
     bad: npt.NDArray[np.bool_]
     reasons: pa.Array
 
@@ -37,13 +37,13 @@ def checked(
 ) -> Checked:
     """Finds the bad rows; `now` is the wall clock of the micro-batch in milliseconds.
 
-    Values that nobody could show are NULL in the columns, and told in the text of their rows.
+    Values that are invalid in their type become NULL in the columns; the text of their rows has them.
     """
     problems: list[tuple[pa.Array, str]] = [(malformed.is_valid(), "malformed")]
     names = [*([] if isinstance(relation, Stream) else ["op"]), *(f.name for f in relation.fields)]
     kept = list(columns)
     for i, (name, column) in enumerate(zip(names, columns, strict=True)):
-        for mask, reason in _without_form(name, column):
+        for mask, reason in _invalid_values(name, column):
             problems.append((mask, reason))
             texts = pa.array([f"{name} = {_shown(v)}" for v in _raw(column.filter(mask))], pa.string())
             malformed = pc.coalesce(malformed, spread(mask, texts))
@@ -68,8 +68,8 @@ def checked(
     return Checked(relation, kept, malformed, place, bad, reasons)
 
 
-def _without_form(name: str, column: pa.Array) -> Iterator[tuple[pa.Array, str]]:
-    """Which values are none of their type, and why."""
+def _invalid_values(name: str, column: pa.Array) -> Iterator[tuple[pa.Array, str]]:
+    """Masks of values that are invalid in their type, and why."""
     if (mask := not_utf8(column)) is not None:
         yield mask, f"text that is not UTF-8 ({name})"
     if (mask := outside_calendar(column)) is not None:
@@ -77,7 +77,7 @@ def _without_form(name: str, column: pa.Array) -> Iterator[tuple[pa.Array, str]]
 
 
 def _raw(column: pa.Array) -> list[bytes | int]:
-    """Values as what they are made of."""
+    """The bytes or integers of values that Python types cannot represent."""
     if column.type == t.STRING:
         return list(column.view(pa.binary()).to_pylist())
     return list(column.view(pa.int64() if column.type == t.TIMESTAMP else pa.int32()).to_pylist())
@@ -89,15 +89,15 @@ def _shown(value: bytes | int) -> str:
 
 def spread(mask: pa.Array, texts: pa.Array) -> pa.Array:
     """The texts at the rows of the mask, one after the other; NULL elsewhere."""
-    here = mask.to_numpy(zero_copy_only=False)
-    return texts.take(pa.array(np.cumsum(here) - 1, mask=~here))
+    selected = mask.to_numpy(zero_copy_only=False)
+    return texts.take(pa.array(np.cumsum(selected) - 1, mask=~selected))
 
 
-def first_problem(found: Checked, partition: int, start: int) -> str:
+def first_problem(checked_rows: Checked, partition: int, start: int) -> str:
     """A sentence about the first bad row."""
-    row = int(np.nonzero(found.bad)[0][0])
-    kind = "stream" if isinstance(found.relation, Stream) else "table"
-    place, text = found.place[row].as_py(), found.malformed[row].as_py()
+    row = int(np.nonzero(checked_rows.bad)[0][0])
+    kind = "stream" if isinstance(checked_rows.relation, Stream) else "table"
+    place, text = checked_rows.place[row].as_py(), checked_rows.malformed[row].as_py()
     where = f"Row {start + row} of source partition {partition}" + (f", in {place}," if place else "")
-    said = f": {text[:200]}" if text else ""
-    return f"{where} of {kind} {found.relation.name!r} is bad: {found.reasons[row].as_py()}{said}."
+    detail = f": {text[:200]}" if text else ""
+    return f"{where} of {kind} {checked_rows.relation.name!r} is bad: {checked_rows.reasons[row].as_py()}{detail}."

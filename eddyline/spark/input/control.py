@@ -1,8 +1,7 @@
-"""The control source: commits of the catalog and the wall clock as a source of Spark's.
+"""The control source: a Spark source whose offset is the commit of the catalog and the wall clock.
 
-Its offset says which commit is in force and what time it is; Spark writes it into its offset log with the offsets of
-the data before a micro-batch runs, so both are the same in a replay. Rows carry nothing: they only make the micro-batch
-happen, be it for the passing of time alone.
+Spark writes the offset to its offset log, with the offsets of the data, before a micro-batch runs; a replay therefore
+uses the same commit and time. The rows have no content: they only trigger a micro-batch, also when only time passes.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class ControlSource(DataSource):
 
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, path: Path, tick: int) -> None:
-        """`tick`: milliseconds after which the passing of time alone makes a micro-batch; 0: never."""
+        """`tick`: milliseconds after which the passing of time alone triggers a micro-batch; 0: never."""
         self.log = CommitLog(path)
         self.tick = tick
-        self._last: int | None = None  # the last commit to take, if the run takes only what is there now
-        self._seen = 0  # the last commit that was looked at for a quarantine
+        self._last: int | None = None  # the last commit to use, for a run with trigger availableNow
+        self._checked = 0  # the last commit that was checked for a quarantine
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._last = self._seen = self.log.latest()
+        self._last = self._checked = self.log.latest()
 
     def initialOffset(self) -> dict[str, Any]:
         return {MARK: 1, "commit": 0, "now": 0}
@@ -57,13 +56,13 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _commit(self) -> int:
-        """The last commit to take: of those made while a run takes what is there now, only up to a quarantine."""
+        """The commit to use. A run with trigger availableNow uses later commits only up to a quarantine."""
         if self._last is None:
             return self.log.latest()
-        while self.log.has(self._seen + 1):
-            self._seen += 1
-            if any(isinstance(action, Quarantine) for action in self.log.read(self._seen)):
-                self._last = self._seen
+        while self.log.has(self._checked + 1):
+            self._checked += 1
+            if any(isinstance(action, Quarantine) for action in self.log.read(self._checked)):
+                self._last = self._checked
         return self._last
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

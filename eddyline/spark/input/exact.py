@@ -1,9 +1,9 @@
-"""Columns of files in the declared types, value by value and without loss.
+"""Exact conversion of file columns to the declared types.
 
-A file may carry a column in another type than the declared one: pandas writes times in nanoseconds and integers with
-missing values as floats. What the declared type can hold is read; a value that it cannot hold makes its row bad, and a
-type of another kind (text for a number) makes the file unreadable. Times are truncated to microseconds, as they are
-everywhere in Eddyline. A column that fits costs one checked cast.
+A file may have a column in another type than the declared one: pandas writes times in nanoseconds, and integers with
+missing values as floats. A value that the declared type cannot represent makes its row bad; a type of another kind
+(text for a number) makes the file unreadable. Times are truncated to microseconds, as everywhere in Eddyline. A column
+whose values all fit costs one checked cast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eddyline.sql.columns import in_type, is_text
 
 
 def readable(given: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether values of a type may be values of the declared one."""
+    """Whether values of a type can be converted to the declared one."""
     if pt.is_dictionary(given):
         given = given.value_type
     number = pt.is_integer(given) or pt.is_floating(given) or pt.is_decimal(given)
@@ -39,18 +39,18 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def exactly(column: pa.Array, declared: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
-    """The column in the declared type, and which of its values that cannot hold: they are NULL. None: it holds all."""
+    """The column in the declared type, and the mask of values that it cannot represent (NULL there); None if none."""
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type == declared:
         return column, None
     converted = _converted(column, declared)
-    lost = pc.and_(column.is_valid(), converted.is_null())
-    return converted, lost if pc.any(lost).as_py() else None
+    lossy = pc.and_(column.is_valid(), converted.is_null())
+    return converted, lossy if pc.any(lossy).as_py() else None
 
 
 def _converted(column: pa.Array, to: pa.DataType) -> pa.Array:
-    """NULL where the value would not be the same."""
+    """Converts a column; NULL where the value would change."""
     kind = column.type
     if to == t.STRING and is_binary(kind):
         plain = column.cast(pa.binary())
@@ -74,7 +74,7 @@ def _converted(column: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _number(column: pa.Array, to: pa.DataType) -> pa.Array:
-    """Integers and floats: those that come back the same, and lie where the way back has no overflow."""
+    """Converts integers and floats; NULL where converting back would overflow or give another value."""
     kind = column.type
     if pt.is_integer(kind) and t.is_integer(to):
         low, high = -(2 ** (to.bit_width - 1)), 2 ** (to.bit_width - 1) - 1
@@ -95,7 +95,7 @@ def _number(column: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _time(column: pa.Array, to: pa.DataType) -> pa.Array:
-    """Times and dates; a time is a date if it is midnight. What microseconds cannot hold is NULL."""
+    """Converts times and dates; a time is a date if it is midnight. NULL where microseconds overflow."""
     if pt.is_date(column.type):
         days = column.cast(pa.date32(), safe=False)
         if to == t.DATE:
@@ -109,8 +109,8 @@ def _time(column: pa.Array, to: pa.DataType) -> pa.Array:
         return micros.cast(to)
     numbers = micros.fill_null(0).to_numpy()
     days, rest = np.divmod(numbers, 86_400_000_000)
-    absent = micros.is_null().to_numpy(zero_copy_only=False) | (rest != 0)
-    return pa.array(days.astype(np.int32), pa.int32(), mask=absent).cast(to)
+    invalid = micros.is_null().to_numpy(zero_copy_only=False) | (rest != 0)
+    return pa.array(days.astype(np.int32), pa.int32(), mask=invalid).cast(to)
 
 
 def _scaled(count: pa.Array, by: int) -> pa.Array:
@@ -120,7 +120,7 @@ def _scaled(count: pa.Array, by: int) -> pa.Array:
 
 
 def _by_value(column: pa.Array, to: pa.DataType) -> pa.Array:
-    """Decimals: as numbers of the type that print the same, value by value only where some do not."""
+    """Converts decimals to numbers that print the same; value by value only if the cast of the column is inexact."""
     try:
         near = column.cast(to)
         if t.is_integer(to) or bool(pc.all(pc.equal(near.cast(column.type), column)).as_py() in (True, None)):

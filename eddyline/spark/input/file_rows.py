@@ -1,9 +1,9 @@
-"""Rows of parquet files, read where they are packed.
+"""Reads the rows of parquet files in packers.
 
-Spark lists the files of a micro-batch and does not open them: its reader passes over a file whose types differ, and
-tells nobody. A file gives the declared columns by name, whatever the case; a column that it lacks is NULL, or stands in
-the name of a folder (`day=2026-01-31`). Rows with values that the declared types cannot hold are malformed. The same
-files give the same rows, in the same order.
+Spark only lists the files of a micro-batch: its own reader silently skips a file whose types differ. Declared columns
+are matched by name, ignoring case; a missing column is NULL, or its value is in the name of a folder
+(`day=2026-01-31`). Rows with values that the declared types cannot represent are malformed. The same files give the
+same rows, in the same order.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from eddyline.spark.input.listing import INSERT, OTHER_NAMES, Operations
 from eddyline.sql.bound import Field
 
 ROWS = 200_000  # read at once
-PIECE = 64 * 2**20  # bytes of rows that are packed at once
-_FINAL = (None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP)  # the file, not the machine
+PIECE = 64 * 2**20  # bytes: rows are packed in pieces of this size
+_FINAL = (None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP)  # faults of the file
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -43,7 +43,7 @@ class Unread:
 
     path: str
     why: str
-    rows: int = 0  # of it that were read before
+    rows: int = 0  # rows of it that were read before the error
 
 
 def local(address: str) -> str:
@@ -58,8 +58,8 @@ def local(address: str) -> str:
 
 
 @contextmanager
-def _blamed_on_the_file() -> Iterator[None]:
-    """What Arrow finds wrong with a file makes it unreadable; what is wrong with the machine ends the run."""
+def _errors_of_the_file() -> Iterator[None]:
+    """Turns errors of the file into Unreadable; errors of the machine end the run."""
     try:
         yield
     except FileNotFoundError:
@@ -71,10 +71,10 @@ def _blamed_on_the_file() -> Iterator[None]:
 
 
 class FileReader:
-    """Reads files of one stream or table; keeps account of those it could not read."""
+    """Reads files of one stream or table; `unread` lists those it could not read."""
 
     def __init__(self, fields: Sequence[Field], root: str | None = None, operations: Operations = "given") -> None:
-        """`root`: the folder of the source, if columns may stand in the names of the folders below it.
+        """`root`: the folder of the source, if the names of folders below it may contain columns.
 
         `operations`: whether the first field, of a table, is in the files; if it is not, their rows are inserts.
         """
@@ -84,18 +84,18 @@ class FileReader:
         self.unread: list[Unread] = []
 
     def pieces(self, paths: Sequence[str]) -> Iterator[pa.Table]:
-        """The declared columns, the text of malformed rows, and the file of each row; small files go together."""
-        waiting: list[pa.RecordBatch] = []
+        """The declared columns, the text of malformed rows, and the file of each row; small files share a piece."""
+        batches_of_piece: list[pa.RecordBatch] = []
         size = 0
         for path in paths:
             for batch in self._file(path):
-                waiting.append(batch)
+                batches_of_piece.append(batch)
                 size += batch.nbytes
                 if size >= PIECE:
-                    yield pa.Table.from_batches(waiting)
-                    waiting, size = [], 0
-        if waiting:
-            yield pa.Table.from_batches(waiting)
+                    yield pa.Table.from_batches(batches_of_piece)
+                    batches_of_piece, size = [], 0
+        if batches_of_piece:
+            yield pa.Table.from_batches(batches_of_piece)
 
     def _file(self, path: str) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -111,43 +111,43 @@ class FileReader:
     def _given(self, path: str) -> Iterator[tuple[list[pa.Array | None], int, dict[str, str]]]:
         """The declared columns that a file has, piece by piece, and those in the names of its folders."""
         in_folders = _in_folders(path, self.root)
-        with _blamed_on_the_file():
-            # not mapped into memory: a file that is cut off while it is read must not end the process
+        with _errors_of_the_file():
+            # Not memory-mapped: a file that is truncated while it is read must not end the process.
             file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
             schema = file.schema_arrow
             names = schema.names
         with file:
             where = self._where(schema, in_folders)
             wanted = [names[i] for i in where if i is not None]
-            for group in range(file.num_row_groups):  # one by one, so that those before a damaged one are read
+            for group in range(file.num_row_groups):  # one by one, so that the groups before a damaged one are read
                 batches = file.iter_batches(ROWS, [group], wanted, use_threads=False)
                 while True:
-                    with _blamed_on_the_file():
+                    with _errors_of_the_file():
                         batch = next(batches, None)
                     if batch is None:
                         break
                     yield [None if i is None else batch.column(names[i]) for i in where], batch.num_rows, in_folders
 
     def _where(self, schema: pa.Schema, in_folders: dict[str, str]) -> list[int | None]:
-        """The place in the file of each declared column that is to be read from there."""
-        have: dict[str, list[int]] = {}
+        """The position in the file of each declared column; None if the file does not positions_by_name it."""
+        positions_by_name: dict[str, list[int]] = {}
         for i, name in enumerate(schema.names):
-            have.setdefault(name.lower(), []).append(i)
-        places: list[int | None] = []
+            positions_by_name.setdefault(name.lower(), []).append(i)
+        columns: list[int | None] = []
         for f in self.fields:
-            found = have.get(f.name.lower(), [])
-            if not places and not found and self.operations == "perhaps":
+            positions = positions_by_name.get(f.name.lower(), [])
+            if not columns and not positions and self.operations == "perhaps":
                 _require_plain(schema.names)
-            if f.name.lower() in in_folders or not found:
-                places.append(None)
+            if f.name.lower() in in_folders or not positions:
+                columns.append(None)
                 continue
-            if len(found) > 1:
-                raise Unreadable(f"it has column {f.name!r} {len(found)} times")
-            given = schema.types[found[0]]
-            if not readable(given, f.type):
-                raise Unreadable(f"column {f.name!r} is {given}, not {t.name_of(f.type)}")
-            places.append(found[0])
-        return places
+            if len(positions) > 1:
+                raise Unreadable(f"it has column {f.name!r} {len(positions)} times")
+            type_ = schema.types[positions[0]]
+            if not readable(type_, f.type):
+                raise Unreadable(f"column {f.name!r} is {type_}, not {t.name_of(f.type)}")
+            columns.append(positions[0])
+        return columns
 
     def _declared(
         self, given: Sequence[pa.Array | None], count: int, in_folders: dict[str, str], path: str
@@ -161,10 +161,10 @@ class FileReader:
             if column is None:
                 columns.append(_constant(f, in_folders.get(f.name.lower()), count))
                 continue
-            converted, lost = exactly(column, f.type)
+            converted, lossy = exactly(column, f.type)
             columns.append(converted)
-            if lost is not None:
-                text = _text(f, column, lost)
+            if lossy is not None:
+                text = _text(f, column, lossy)
                 malformed = pc.coalesce(pc.binary_join_element_wise(malformed, text, ", "), malformed, text)
         place = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([path]))
         names = [str(i) for i in range(len(columns) + 2)]
@@ -178,20 +178,20 @@ def _require_plain(names: Sequence[str]) -> None:
         raise Unreadable(f"it has no column 'op', but {other!r}: say which it is by OPTIONS (op {other!r})")
 
 
-def _text(f: Field, column: pa.Array, lost: pa.Array) -> pa.Array:
-    """For the rows whose value was lost: what it was, and what it should have been."""
-    values = column.filter(lost)
+def _text(f: Field, column: pa.Array, lossy: pa.Array) -> pa.Array:
+    """For the rows with an unrepresentable value: that value, its type and the declared type."""
+    values = column.filter(lossy)
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_timestamp(kind):
         values = [f"{n} {kind.unit} since 1970" for n in values.cast(pa.int64()).to_pylist()]
     else:
         values = values.to_pylist()
     texts = pa.array([f"{f.name} = {v} ({kind}), which no {t.name_of(f.type)} is" for v in values], pa.string())
-    return spread(lost, texts)
+    return spread(lossy, texts)
 
 
 def _constant(f: Field, text: str | None, count: int) -> pa.Array:
-    """A column that the file does not have: NULL, or what the name of a folder says."""
+    """A column that the file does not have: NULL, or the value in the name of a folder."""
     if text is None or text == _NO_VALUE:
         return pa.nulls(count, f.type)
     value = cast(f.type, pa.array([text], t.STRING))[0]
@@ -201,7 +201,7 @@ def _constant(f: Field, text: str | None, count: int) -> pa.Array:
 
 
 def _in_folders(path: str, root: str | None) -> dict[str, str]:
-    """The columns that the folders between the source and a file name, in lower case."""
+    """The columns, in lower case, and values in the folder names between the source and a file."""
     if root is None or not path.startswith(root.rstrip("/") + "/"):
         return {}
     folders = os.path.relpath(path, root).split("/")[:-1]

@@ -1,7 +1,7 @@
-"""Which sources Spark only lists the files of, and what the files must give.
+"""Which sources Spark only lists, and which columns their files must have.
 
-Parquet files that can be opened from here are read where they are packed (`file_rows.py`). All other formats, and files
-in stores that are not mounted, are read by Spark.
+Packers read parquet files on local or mounted file systems (`file_rows.py`). Spark reads all other formats, and files
+in stores that are not mounted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from eddyline.spark.output.places import is_local, local_path
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
-TEXT_FILES = ("json", "csv", "xml")  # formats that give the text of a row they cannot read
-FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are told their schema
-OP = "op"  # the column of a table's changelog that says what happened to the row
-INSERT = "insert"  # what happened to a row that says nothing
+TEXT_FILES = ("json", "csv", "xml")  # formats that provide the text of a malformed row
+FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are read with a declared schema
+OP = "op"  # the column of a table's changelog that has the operation
+INSERT = "insert"  # the operation of a row without one
 Operations = Literal["given", "perhaps", "none"]
-# Columns in which changelogs of other tools have the operation: a table that has one of them is no plain table.
+# Columns that have the operation in changelogs of other tools: files with one of them are not taken for plain tables.
 OTHER_NAMES = (
     "_op",
     "__op",
@@ -34,20 +34,20 @@ OTHER_NAMES = (
 
 
 def operations_of(relation: Stream | Table) -> Operations:
-    """Whether the rows of a source say what happened: a plain table has rows, which are inserts.
+    """Whether the rows of a source have an operation; the rows of a plain table are inserts.
 
-    `OPTIONS (op 'name')` says that they do, and in which column; `OPTIONS (op 'none')` that they do not.
+    `OPTIONS (op 'name')` names the column that has it; `OPTIONS (op 'none')` declares a plain table.
     """
     if isinstance(relation, Stream):
-        return "given"  # nothing happens to the rows of a stream
+        return "given"  # streams have no operations
     given = None if relation.external is None else relation.external.options.get(OP)
     return "perhaps" if given is None else "none" if given.lower() == "none" else "given"
 
 
 def fields_of(relation: Stream | Table) -> list[Field]:
-    """The columns that packers get: those declared, and for a table the operation before them.
+    """The columns that packers get: the declared ones, for a table after the operation.
 
-    The operation has no name if no column of the source says it.
+    The operation has an empty name if no column of the source has it.
     """
     if isinstance(relation, Stream):
         return list(relation.fields)
@@ -61,7 +61,7 @@ def lists_files(relation: Stream | Table | None) -> bool:
 
 
 def local_files(relation: Stream | Table) -> bool:
-    """Whether a source is files that can be opened from here, whoever reads them."""
+    """Whether a source consists of files on a local or mounted file system."""
     path = "" if relation.external is None else relation.external.options.get("path", "")
     return _format(relation) in FILES and is_local(path)
 

@@ -1,9 +1,8 @@
-"""Records of text files that are too long to be read: the option `max_record_bytes` of JSON, CSV and text sources.
+"""Records of text files that are too long: the option `max_record_bytes` of JSON, CSV and text sources.
 
-One line of 600 MB, which gzip packs into 583 kB, would end the JVM at every restart. Spark passes over lines that are
-longer than it is told, in bounded memory and without a word; here they are found afterwards, so that they can be told.
-A file that is smaller than the limit has none; of the others only those that are compressed, or large, are looked
-through, at the speed of memory.
+One line of 600 MB, which gzip compresses to 583 kB, would kill the JVM at every restart. Spark silently skips lines
+that are longer than its limit, in bounded memory; this module detects them afterwards, so that they can be reported.
+Files that cannot exceed the limit, given their size and compression, are not read; the others are scanned in chunks.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from eddyline.state.delta import Ints
 
 OPTION = "max_record_bytes"
 FORMATS = ("json", "csv", "text")
-DEFAULT = 64 * 10**6  # bytes of a line, with its end
-PASSED_OVER = "mapreduce.input.linerecordreader.line.maxlength"  # Hadoop's option: lines of so many bytes
-_COMPRESSED = {".gz": 1_100, ".bz2": 1_000_000, ".zst": 1_000_000, ".lz4": 300}  # how far a byte may expand, at most
+DEFAULT = 64 * 10**6  # bytes of a line, including its end
+PASSED_OVER = "mapreduce.input.linerecordreader.line.maxlength"  # Hadoop's option: it skips lines of so many bytes
+_COMPRESSED = {".gz": 1_100, ".bz2": 1_000_000, ".zst": 1_000_000, ".lz4": 300}  # the highest compression ratio
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _CHUNK = 4 * 2**20
 
 
 def limit_of(relation: Stream | Table) -> int | None:
-    """The longest record that a source may have; None if it has no limit. Raises if what is declared is no limit."""
+    """The largest record in bytes of a source; None if it has no limit. Raises if the declared limit is invalid."""
     external = relation.external or External("")
     given = next((v for k, v in external.options.items() if k.lower() == OPTION), None)
     if external.format.lower() not in FORMATS or not local_files(relation):
@@ -42,8 +41,8 @@ def limit_of(relation: Stream | Table) -> int | None:
         return None
     if given is None:
         return DEFAULT
-    said = re.fullmatch(r"\s*(\d+)\s*([kmg]?b?)\s*", given.lower())
-    count = int(said[1]) * _UNITS.get(said[2], 0) if said else 0
+    parsed = re.fullmatch(r"\s*(\d+)\s*([kmg]?b?)\s*", given.lower())
+    count = int(parsed[1]) * _UNITS.get(parsed[2], 0) if parsed else 0
     if not 0 < count < 2**31 - 1:
         raise CatalogError(
             f"Option {OPTION} of the source of {relation.name!r} is a number of bytes below 2 GB, not {given!r}.",
@@ -53,7 +52,7 @@ def limit_of(relation: Stream | Table) -> int | None:
 
 
 def long_record(path: str, limit: int, line_end: str | None = None) -> Unread | None:
-    """The first record of a file that is too long, if there is one. What cannot be read, Spark has not read either."""
+    """The first record of a file that is too long, if any. None if the file cannot be read: Spark could not either."""
     try:
         if os.path.getsize(path) * _COMPRESSED.get(os.path.splitext(path)[1], 1) <= limit:
             return None
@@ -65,20 +64,20 @@ def long_record(path: str, limit: int, line_end: str | None = None) -> Unread | 
 
 
 def _first_long(file: pa.NativeFile, limit: int, line_end: bytes | None) -> int | None:
-    """The number of the first line that is too long with its end. Memory is bounded by the chunk."""
-    lines = begun = 0  # lines that have ended, and bytes of the one that goes on
+    """The number of the first line that is too long, including its end. Memory is bounded by the chunk."""
+    lines = partial = 0  # complete lines, and bytes of the incomplete one
     while chunk := file.read(_CHUNK):
         while _ends_inside(chunk, line_end or b"\r\n") and (more := file.read(1)):
             chunk += more
         ends = _ends(chunk, line_end)
         lengths = np.diff(ends, prepend=0)
-        lengths[:1] += begun
+        lengths[:1] += partial
         too_long = np.flatnonzero(lengths > limit)
         if len(too_long):
             return lines + int(too_long[0]) + 1
         lines += len(ends)
-        begun = len(chunk) - int(ends[-1]) if len(ends) else begun + len(chunk)
-        if begun > limit:
+        partial = len(chunk) - int(ends[-1]) if len(ends) else partial + len(chunk)
+        if partial > limit:
             return lines + 1
     return None
 

@@ -1,7 +1,7 @@
-"""Spark's own logs in a checkpoint, read without Spark: which micro-batches were planned and committed, with what.
+"""Reads Spark's own logs in a checkpoint without Spark: the planned and committed micro-batches and their offsets.
 
-A file `offsets/N` says what micro-batch N reads: a line with its version, one with its time, then one for each source.
-A file `commits/N` says that it has ended. Spark renames both into place, so one that is damaged was hurt by the disk.
+A file `offsets/N` has the offsets of micro-batch N: a line with its version, one with its time, then one per source.
+A file `commits/N` exists when it has ended. Spark writes both by renaming, so only a disk fault can damage one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from eddyline.errors import StateError
 
-MARK = "eddyline"  # a key of the control source's offset, which tells it from the offsets of other sources
+MARK = "eddyline"  # a key that identifies the control source's offset
 
 
 def last_batch(log: Path) -> int | None:
@@ -49,15 +49,15 @@ def check_logs(checkpoint: Path) -> None:
 def offset_in(text: str) -> dict[str, Any]:
     """The control source's offset in a file of Spark's offset log, with the time of the micro-batch.
 
-    Spark has written that beside the offsets. The source's own is older if others have made the micro-batch happen.
+    Spark writes that time beside the offsets. The source's own time is older if another source triggered the batch.
     """
     lines = text.splitlines()
     if len(lines) < 3:
         raise ValueError("it is cut off" if lines else "it is empty")
     _, batch, *offsets = lines
     for line in offsets:
-        if line.startswith("{") and (found := json.loads(line)).get(MARK) == 1:
-            return {**found, "now": max(found["now"], json.loads(batch)["batchTimestampMs"])}
+        if line.startswith("{") and (offset := json.loads(line)).get(MARK) == 1:
+            return {**offset, "now": max(offset["now"], json.loads(batch)["batchTimestampMs"])}
     raise ValueError("it does not have the catalog's offset")
 
 

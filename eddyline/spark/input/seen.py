@@ -1,7 +1,7 @@
-"""What was seen of the streams' numbers: the least and the greatest of every column, kept beside the checkpoint.
+"""Minimum and maximum of every numeric column of the streams so far, kept in the checkpoint.
 
-Packers report it, the driver writes it, and whoever registers queries may judge by it how wide a band is. It only
-grows, so that a micro-batch which is done again changes nothing.
+Packers report them, the driver writes them, and `catalog/splitting.py` compares the width of bands with them. The
+ranges only grow, so that a replayed micro-batch changes nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from eddyline import types as t
 from eddyline.spark.run.settings import write_whole
 from eddyline.sql.bound import Field
 
-Spans = dict[str, tuple[float, float]]  # by column, in lower case: the least and the greatest number
+Spans = dict[str, tuple[float, float]]  # (minimum, maximum) by column, in lower case
 
 
 def spans(fields: Sequence[Field], columns: Sequence[pa.Array]) -> Spans:
-    """Of the columns that are finite numbers."""
-    found = {}
+    """The spans of the numeric columns whose values are finite."""
+    spans_by_column = {}
     for f, column in zip(fields, columns, strict=True):
         if t.is_integer(f.type) or t.is_float(f.type):
             ends = pc.min_max(column).as_py()
             if ends["min"] is not None and np.isfinite([ends["min"], ends["max"]]).all():
-                found[f.name.lower()] = float(ends["min"]), float(ends["max"])
-    return found
+                spans_by_column[f.name.lower()] = float(ends["min"]), float(ends["max"])
+    return spans_by_column
 
 
 def joined(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]]) -> Spans:
@@ -45,15 +45,15 @@ class Seen:
     streams: dict[str, Spans] = field(default_factory=dict)
 
     def take(self, packed: Sequence[Mapping[str, Any]], file: Path) -> None:
-        """Takes up what the partitions of a micro-batch report."""
+        """Adds the reports of a micro-batch's partitions, and writes the file if a span has grown."""
         before = dict(self.streams)
         for p in packed:
             if p["spans"]:
                 name = p["relation"].lower()
                 self.streams[name] = joined(self.streams.get(name, {}), p["spans"])
         if self.streams != before:
-            said = json.dumps({"buckets": self.buckets, "streams": self.streams})
-            write_whole(file, said, "none")  # it may be lost
+            content = json.dumps({"buckets": self.buckets, "streams": self.streams})
+            write_whole(file, content, "none")  # not synced: the file may be lost
 
 
 def seen_file(own: Path) -> Path:
@@ -61,10 +61,10 @@ def seen_file(own: Path) -> Path:
 
 
 def read_seen(file: Path) -> Seen | None:
-    """None if nothing was seen yet, or what was cannot be read: it is of use and not needed."""
+    """None if there is no file yet, or it cannot be read: it is optional."""
     try:
-        said = json.loads(file.read_text())
-        streams = {s: {c: (float(a), float(b)) for c, (a, b) in of.items()} for s, of in said["streams"].items()}
-        return Seen(int(said["buckets"]), streams)
+        content = json.loads(file.read_text())
+        streams = {s: {c: (float(a), float(b)) for c, (a, b) in of.items()} for s, of in content["streams"].items()}
+        return Seen(int(content["buckets"]), streams)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -1,8 +1,8 @@
-"""Sources: a stream or table `USING` a Spark format as a streaming DataFrame of its declared columns, in order.
+"""Sources: the streaming DataFrame of a stream or table `USING` a Spark format, with its declared columns in order.
 
-Two columns come after them: the text of a row that could not be read, and where it is; both NULL for a good row. What
-becomes of bad rows is decided where rows are packed. Of parquet files that can be opened from here, the DataFrame holds
-only the names: their rows are read where they are packed (`file_rows.py`).
+Two columns follow: the text of a malformed row, and its place; both are NULL for a good row. Packers decide what
+happens to bad rows. For parquet files on local or mounted file systems, the DataFrame has only the file names, and
+packers read the rows (`file_rows.py`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
 MALFORMED, PLACE = "_malformed", "_place"
-LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark's format binaryFile
+LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark\'s format binaryFile
 UNKNOWN_FORMAT = ("[DATA_SOURCE_NOT_FOUND]", "_DATA_SOURCE_NOT_ENABLED]")
-OWN_OPTIONS = ("op", OPTION)  # which Spark does not know
-CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's own reader of parquet knows
+OWN_OPTIONS = ("op", OPTION)  # options of Eddyline, not passed to Spark
+CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's parquet reader has
 
 
 def register(spark: SparkSession, format_: type[DataSource]) -> str:
-    """Makes a source of our own known to a session; the name it has there.
+    """Registers a data source with a session; returns its name there.
 
-    Spark refuses a name that its first session has, and yet does not find it from another.
+    Spark refuses a name that its first session has, but does not resolve it in another session.
     """
     name = format_.name()
     try:
@@ -49,10 +49,10 @@ def register(spark: SparkSession, format_: type[DataSource]) -> str:
 
 
 def has_format(spark: SparkSession, format_: str) -> bool:
-    """Whether Spark finds a format by its name, whatever it then lacks to be read. No row is read."""
+    """Whether Spark resolves a format by its name, even if options are missing. No row is read."""
     try:
         _ = spark.read.format(format_).load().schema
-    except Exception as e:  # which class it has depends on how Spark is reached; its condition is in the message
+    except Exception as e:  # its class depends on whether Spark Connect is used; the message has the condition
         return not any(condition in str(e) for condition in UNKNOWN_FORMAT)
     return True
 
@@ -86,9 +86,9 @@ def source(spark: SparkSession, relation: Stream | Table, given: DataFrame | Non
 
 
 def listed(spark: SparkSession, relation: Stream | Table, options: dict[str, str]) -> DataFrame:
-    """The files of a source by name. One that has gone is passed over here, and missed in `bad_files.py`.
+    """The names of a source's files. A missing file is skipped here and reported by `bad_files.py`.
 
-    Spark keeps the same log of files for every format, so that checkpoints go on whoever reads the files.
+    Spark's log of files is the same for every format, so a checkpoint continues whoever reads the files.
     """
     for name in options:
         if name.lower() in CALENDARS:
@@ -101,7 +101,7 @@ def listed(spark: SparkSession, relation: Stream | Table, options: dict[str, str
 
 
 def _with_operations(frame: DataFrame, relation: Stream | Table) -> DataFrame:
-    """The operation before the columns of a table, where the source has none. Fields of a CSV file have no names."""
+    """Adds the operation before the columns of a table if the source has none. CSV fields are matched by position."""
     assert relation.external is not None
     match operations_of(relation):
         case "none":
@@ -128,7 +128,7 @@ def _files(
 def _kafka(
     spark: SparkSession, relation: Stream | Table, options: dict[str, str], fields: Sequence[Field]
 ) -> DataFrame:
-    """Messages as rows: their own columns if these are what is declared, else the fields of their JSON values."""
+    """Messages as rows: Kafka's own columns if those are declared, else the fields of their JSON values."""
     from eddyline.spark.kafka.source import KafkaSource, kafka_available
 
     name = "kafka" if kafka_available(spark) else register(spark, KafkaSource)
@@ -144,7 +144,7 @@ def _kafka(
 
 
 def _converted(frame: DataFrame, relation: Stream | Table, fields: Sequence[Field], where: Column) -> DataFrame:
-    """Columns by name, in the declared types; a value that has none there makes its row malformed."""
+    """Columns by name, cast to the declared types; a value that cannot be cast makes its row malformed."""
     have = {c.lower(): c for c in frame.columns}
     operation = []
     if operations_of(relation) != "given" and fields[0].name.lower() not in have:

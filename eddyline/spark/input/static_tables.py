@@ -1,7 +1,7 @@
-"""Tables from a DataFrame that is not streaming: read once, as inserts.
+"""Tables from a DataFrame that is not streaming: it is read once, as inserts.
 
-Spark would read such a DataFrame anew in every micro-batch. Its rows are copied into the checkpoint when the pipeline
-first starts, and the copy is a source of files like any other: its files are in one micro-batch, also over restarts.
+Spark would read such a DataFrame again in every micro-batch. Its rows are therefore copied into the checkpoint at the
+first start, and the copy is an ordinary source of files: each file is in one micro-batch, also after restarts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DONE = "_SUCCESS"  # Spark's mark of a folder that was written whole
 
 
 def copied(settings: Settings, relation: Stream | Table, frame: DataFrame) -> str:
-    """The folder with the rows of a DataFrame, which are copied unless that was done before the first micro-batch."""
+    """The folder with a copy of the DataFrame's rows; it is written unless the pipeline has already started with it."""
     if isinstance(relation, Stream):
         raise CatalogError(
             f"The DataFrame given for stream {relation.name!r} is not streaming.",
@@ -36,7 +36,7 @@ def copied(settings: Settings, relation: Stream | Table, frame: DataFrame) -> st
 
 
 def _columns(table: Table, frame: DataFrame) -> list[str]:
-    """The columns of the DataFrame that the table declares, with the operation if there is one; raises what lacks."""
+    """The columns that the table declares, with the operation if the DataFrame has one; raises if one is missing."""
     have = {c.lower(): (c, kind) for c, kind in zip(frame.columns, to_arrow_schema(frame.schema).types, strict=True)}
     operation, *declared = fields_of(table)
     if operation.name.lower() in have or operations_of(table) == "given":
