@@ -81,13 +81,13 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
 
 def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | None) -> None:
     display.say("starting Spark …")
-    from eddyline.spark.run.failures import in_our_words
+    from eddyline.spark.run.failures import as_our_errors
     from eddyline.spark.run.pipeline import Pipeline
     from eddyline.spark.run.session import is_local, session, stop
     from eddyline.spark.run.starting import start_workers
 
     asked.listen()
-    with in_our_words():
+    with as_our_errors():
         spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
         asked.listen()  # Spark's session has put its own handler in place
         master = spark.conf.get("spark.master") or ""

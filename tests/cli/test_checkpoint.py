@@ -130,7 +130,7 @@ def test_a_backup_is_refused_while_a_run_is_at_work(checkpoint: Path, tmp_path: 
     for command in ("backup", "move"):
         with Alone(checkpoint, lambda: True):
             found = run(command, checkpoint, tmp_path / "b")
-        Alone._here.pop(checkpoint)
+        Alone._in_process.pop(checkpoint)
         assert found.exit_code == 1 and "Another run is at work" in found.stderr
         assert not (tmp_path / "b").exists()
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from eddyline.errors import Error
-from eddyline.spark.run.failures import in_our_words
+from eddyline.spark.run.failures import as_our_errors
 from tests.spark.job import session
 from tests.spark.pipelines import Small
 from tests.spark.suite_host import OnSpark
@@ -58,10 +58,10 @@ def small(spark: SparkSession, folder: Path, script: str = PIPELINE, **options: 
     return found
 
 
-def told(action: Any) -> str:
+def as_error(action: Any) -> str:
     """The error that an action ends in, as it is shown to the user; empty if it ends in none."""
     try:
-        with in_our_words():
+        with as_our_errors():
             action()
     except Error as e:
         return f"{type(e).__name__}: {e}"
@@ -89,7 +89,7 @@ def watched(spark: SparkSession, folder: Path) -> dict[str, Any]:
     run.processAllAvailable()  # it takes effect at the next micro-batch, which may have been planned
     it.put("s", [{"a": 4, "ts": 4}])
     run.processAllAvailable()
-    late = told(lambda: it.pipe.foreach_batch("later", take))
+    late = as_error(lambda: it.pipe.foreach_batch("later", take))
     run.stop()
     assert own.ended.wait(60)
     it.pipe.spark.streams.removeListener(own)  # Spark's server waits for listeners when it ends
@@ -103,7 +103,7 @@ def watched(spark: SparkSession, folder: Path) -> dict[str, Any]:
         "elsewhere": str(os.getpid()) not in {line.split()[-1] for line in lines},
         "rows": sorted(row["a"] for family in ("family_1", "family_2") for row in it.rows(family)),
         "late": late,
-        "unpicklable": told(lambda: it.pipe.foreach_batch("q", lambda *_: lock.acquire())),
+        "unpicklable": as_error(lambda: it.pipe.foreach_batch("q", lambda *_: lock.acquire())),
     }
 
 
@@ -115,16 +115,16 @@ def failing(spark: SparkSession, folder: Path) -> dict[str, Any]:
         raise ValueError("my own trouble")
 
     it.pipe.foreach_batch("q", fail)
-    failed = told(it.run)
+    failed = as_error(it.run)
     it.pipe.foreach_batch("q", lambda rows, batch: None)
-    again = told(it.run)
+    again = as_error(it.run)
     it.put("s", [{"a": "x", "ts": 9}])
     return {
         "failed": failed,
         "again": again,
         "rows": len(it.rows("family_1")),
-        "bad": told(it.run),
-        "trigger": told(lambda: it.pipe.start(trigger="soon")),
+        "bad": as_error(it.run),
+        "trigger": as_error(lambda: it.pipe.start(trigger="soon")),
     }
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import Pipeline
-from eddyline.spark.run.failures import interrupted_briefly, told_of
+from eddyline.spark.run.failures import error_in, interrupted_briefly
 from eddyline.spark.worker.resident import Resident
 from tests.spark.pipelines import Small
 
@@ -80,7 +80,7 @@ CREATE CONTINUOUS QUERY q AS SELECT a FROM s WHERE a > 1;
 def test_the_reason_of_a_failure_is_found_in_sparks_account(
     account: str, kind: str, message: str, hint: str | None
 ) -> None:
-    found = told_of(account)
+    found = error_in(account)
     assert type(found).__name__ == kind
     assert found.message.startswith(message)
     assert found.hint is None if hint is None else hint in (found.hint or "")
@@ -105,7 +105,7 @@ def test_what_a_resident_raised_is_told(error: Exception, message: str, hint: st
         here.send(("pack",))
         resident.converse(there)
     said = here.recv()
-    found = told_of("".join(traceback.format_exception(said[1])) + "\n SQLSTATE: 38000\n\tat org.apache.X(Y.scala:1)")
+    found = error_in("".join(traceback.format_exception(said[1])) + "\n SQLSTATE: 38000\n\tat org.apache.X(Y.scala:1)")
     assert type(found) is type(said[1])
     assert (found.message, hint in (found.hint or "")) == (message, True)
     assert isinstance(error, DataError) or "Traceback (most recent call last)" in said[1].__notes__[0]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from eddyline.cli import app
 from eddyline.errors import StateError
-from eddyline.spark.run.failures import ConnectionLost, in_our_words, is_gone, reaching_spark
+from eddyline.spark.run.failures import ConnectionLost, as_our_errors, is_gone, reaching_spark
 from eddyline.spark.run.progress import Progress
 from eddyline.spark.run.run import Run, noting_interrupts
 from tests.spark.pipelines import Small
@@ -60,7 +60,7 @@ def test_a_run_of_a_spark_that_has_died_is_over_and_says_why(error: Exception) -
 
 @pytest.mark.parametrize("error", LOST, ids=lambda e: type(e).__name__)
 def test_a_lost_connection_is_told_as_an_error_of_ours(error: Exception) -> None:
-    for words in (in_our_words, reaching_spark):
+    for words in (as_our_errors, reaching_spark):
         with pytest.raises(StateError, match="Spark has ended"), words():
             raise error
 

@@ -26,7 +26,7 @@ from eddyline.sql.bound import Field
 from eddyline.sql.catalog import Stream, Table
 
 MALFORMED, PLACE = "_malformed", "_place"
-LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark\'s format binaryFile
+LISTING = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"  # of Spark's format binaryFile
 UNKNOWN_FORMAT = ("[DATA_SOURCE_NOT_FOUND]", "_DATA_SOURCE_NOT_ENABLED]")
 OWN_OPTIONS = ("op", OPTION)  # options of Eddyline, not passed to Spark
 CALENDARS = ("datetimerebasemode", "int96rebasemode")  # options that only Spark's parquet reader has

@@ -20,7 +20,7 @@ from eddyline.errors import Error, StateError
 from eddyline.spark.catalog.following import Follower
 from eddyline.spark.output.outputs import Staged, remove_files
 from eddyline.spark.output.places import FILES, place_of
-from eddyline.spark.run.failures import told
+from eddyline.spark.run.failures import as_error
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Sink
 
@@ -63,5 +63,5 @@ def _one_line(cause: Exception) -> str:
     if isinstance(cause, Error):
         return cause.message
     if isinstance(cause, PySparkException):
-        return told(cause).message
+        return as_error(cause).message
     return f"{type(cause).__name__}: {(str(cause).splitlines() or [''])[0]}"

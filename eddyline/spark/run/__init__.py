@@ -1,1 +1,1 @@
-"""A run of a pipeline: settings, the checkpoint, Spark's session and stages, progress, and the care of checkpoints."""
+"""Runs of a pipeline: settings, the checkpoint, Spark's session and stages, progress, and checkpoint maintenance."""

@@ -1,7 +1,7 @@
-"""Backups of a checkpoint: a consistent copy of it while no run is at work, with the digest of every file.
+"""Backups of a checkpoint: a consistent copy, made while no run is active, with the digest of every file.
 
-A backup is a folder with `backup.json`, which is written last, and the copy in `checkpoint`. The rows of sinks are not
-part of it: after a restore, sinks are rewound to where the checkpoint is.
+A backup is a folder with the copy in `checkpoint`, and `backup.json`, which is written last. It does not contain the
+rows of sinks: after a restore, sinks are rewound to the position of the checkpoint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEFT_OUT = {"eddyline/run.lock", "eddyline/catalog/lock"}
 
 @dataclass(frozen=True)
 class Backup:
-    """What `backup.json` says."""
+    """The content of `backup.json`."""
 
     checkpoint: str
     identity: str
@@ -49,7 +49,7 @@ class Backup:
 
 
 def files_below(checkpoint: Path) -> Iterator[str]:
-    """The files of a checkpoint that belong to it, by their paths below it."""
+    """The files of a checkpoint that a backup copies, as relative paths."""
     for file in sorted(checkpoint.rglob("*")):
         below = file.relative_to(checkpoint)
         staged = below.parts[:2] == ("eddyline", "sinks") or STAGED in below.parts
@@ -58,14 +58,14 @@ def files_below(checkpoint: Path) -> Iterator[str]:
 
 
 def back_up(checkpoint: Path, target: Path) -> Backup:
-    """Copies a checkpoint; raises while a run is at work on it."""
+    """Copies a checkpoint; raises if a run is active on it."""
     known = fixed(checkpoint)
     if known is None:
         raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
     _require_free(target, "backup")
     if target.absolute().is_relative_to(checkpoint):
         raise StateError("A backup cannot lie inside of its checkpoint.", hint="Choose another folder.")
-    with Alone(checkpoint), CommitLog(checkpoint / "eddyline" / "catalog").lock(), _told(target):
+    with Alone(checkpoint), CommitLog(checkpoint / "eddyline" / "catalog").lock(), _file_errors(target):
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = _copy(checkpoint, list(files_below(checkpoint)), target / COPY)
         taken = datetime.now(UTC).isoformat(timespec="seconds")
@@ -77,13 +77,13 @@ def back_up(checkpoint: Path, target: Path) -> Backup:
 
 def read_backup(folder: Path) -> Backup:
     try:
-        said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if said["format"] != FORMAT:
+        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if fields["format"] != FORMAT:
             raise StateError(
-                f"The backup {str(folder)!r} has format {said['format']}, this version reads {FORMAT}.",
+                f"The backup {str(folder)!r} has format {fields['format']}, this version reads {FORMAT}.",
                 hint="Use the version of Eddyline that wrote it.",
             )
-        return Backup(**said | {"files": {name: tuple(f) for name, f in said["files"].items()}})
+        return Backup(**fields | {"files": {name: tuple(f) for name, f in fields["files"].items()}})
     except FileNotFoundError:
         raise StateError(
             f"{str(folder)!r} is no whole backup: it has no {MANIFEST}.", hint="`eddyline checkpoint backup` makes one."
@@ -93,45 +93,45 @@ def read_backup(folder: Path) -> Backup:
 
 
 def unpack(folder: Path, checkpoint: Path) -> Path:
-    """Copies a backup to a folder beside where the checkpoint is to be, and returns it; every file is checked."""
+    """Copies a backup to a temporary folder unpacked the checkpoint, verifies every file, and returns the folder."""
     backup = read_backup(folder)
-    beside = checkpoint.with_name(f"{checkpoint.name}.restoring-{uuid4().hex[:8]}")
+    unpacked = checkpoint.with_name(f"{checkpoint.name}.restoring-{uuid4().hex[:8]}")
     try:
-        with _told(beside):
-            found = _copy(folder / COPY, list(backup.files), beside)
-        wrong = [name for name, known in backup.files.items() if found[name] != known]
+        with _file_errors(unpacked):
+            copied = _copy(folder / COPY, list(backup.files), unpacked)
+        wrong = [name for name, known in backup.files.items() if copied[name] != known]
         if wrong:
             raise StateError(
                 f"The backup {str(folder)!r} does not hold what was written to it: {', '.join(wrong[:5])}.",
                 hint="Use another backup.",
             )
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(unpacked, ignore_errors=True)
         raise
-    return beside
+    return unpacked
 
 
-def put_in_place(beside: Path, checkpoint: Path) -> Path | None:
-    """Makes what was unpacked the checkpoint; returns where the one lies that was there before."""
+def put_in_place(unpacked: Path, checkpoint: Path) -> Path | None:
+    """Renames the unpacked folder to the checkpoint; returns the new path of the previous checkpoint, if any."""
     before = None
     if checkpoint.exists():
         with Alone(checkpoint):
             before = checkpoint.with_name(f"{checkpoint.name}.before-restore-{uuid4().hex[:8]}")
             checkpoint.rename(before)
-    beside.rename(checkpoint)
+    unpacked.rename(checkpoint)
     relocate(checkpoint)
     fsync_all([], [checkpoint.parent])
     return before
 
 
 def move(checkpoint: Path, target: Path) -> None:
-    """Moves a checkpoint, to another file system too; raises while a run is at work on it."""
+    """Moves a checkpoint, also to another file system; raises if a run is active on it."""
     if fixed(checkpoint) is None:
         raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
     _require_free(target, "checkpoint")
     if target.is_relative_to(checkpoint):
         raise StateError("A checkpoint cannot be moved into itself.", hint="Choose another folder.")
-    with Alone(checkpoint), CommitLog(checkpoint / "eddyline" / "catalog").lock(), _told(target):
+    with Alone(checkpoint), CommitLog(checkpoint / "eddyline" / "catalog").lock(), _file_errors(target):
         make_folder(target.parent)
         if target.exists():
             target.rmdir()
@@ -150,9 +150,9 @@ def _require_free(target: Path, what: str) -> None:
 
 
 def _copy(source: Path, names: list[str], target: Path) -> dict[str, tuple[int, str]]:
-    """Copies files to a folder of the owner's alone, on the disk; their sizes and digests."""
+    """Copies files to a folder that only the owner can access, synced to disk; returns sizes and digests."""
     make_private(target)
-    found = {}
+    copied = {}
     for name in names:
         to = target / name
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -163,14 +163,14 @@ def _copy(source: Path, names: list[str], target: Path) -> dict[str, tuple[int, 
                 digest.update(piece)
                 size += len(piece)
         shutil.copymode(source / name, to)
-        found[name] = size, digest.hexdigest()
+        copied[name] = size, digest.hexdigest()
     fsync_all([target / n for n in names], [f for f in (target, *target.rglob("*")) if f.is_dir()])
-    return found
+    return copied
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Says in words what the file system refuses."""
+def _file_errors(folder: Path) -> Iterator[None]:
+    """Turns errors of the file system into StateError."""
     try:
         yield
     except OSError as e:

@@ -1,4 +1,4 @@
-"""What a checkpoint says of the pipeline that it belongs to; the first run fixes it. Nothing here needs Spark."""
+"""The properties of a pipeline that its first run fixes in the checkpoint, and the lock of a run. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMAT = 1
 class Fixed:
     buckets: int
     clock: Literal["min", "max"]
-    identity: str = field(default_factory=lambda: uuid4().hex)  # tells it from others that were in the same folder
+    identity: str = field(default_factory=lambda: uuid4().hex)  # differs from earlier checkpoints in the same folder
 
 
 def folder_of(checkpoint: str | Path) -> Path:
@@ -37,7 +37,7 @@ def folder_of(checkpoint: str | Path) -> Path:
 
 
 def fixed(folder: Path) -> Fixed | None:
-    """What was fixed when the checkpoint was begun; None if it is yet to begin."""
+    """The properties that the first run fixed; None if there was no run yet."""
     file = pipeline_file(folder)
     if folder.exists() and not folder.is_dir():
         raise StateError(f"The checkpoint {str(folder)!r} is no folder.", hint="Choose another.")
@@ -46,21 +46,21 @@ def fixed(folder: Path) -> Fixed | None:
             raise StateError(f"{str(folder)!r} is the checkpoint of another streaming query.", hint="Choose another.")
         return None
     try:
-        found = json.loads(file.read_text())
-        if found["format"] != FORMAT:
+        saved = json.loads(file.read_text())
+        if saved["format"] != FORMAT:
             raise StateError(
-                f"The checkpoint {str(folder)!r} has format {found['format']}, this version reads {FORMAT}.",
+                f"The checkpoint {str(folder)!r} has format {saved['format']}, this version reads {FORMAT}.",
                 hint="Use the version of Eddyline that wrote it.",
             )
-        return Fixed(found["buckets"], found["clock"], found.get("identity", ""))
+        return Fixed(saved["buckets"], saved["clock"], saved.get("identity", ""))
     except (ValueError, KeyError, TypeError):
         raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
 
 
 def make_own(folder: Path) -> None:
-    """Makes the checkpoint, if it is not there, and Eddyline's folder in it: both are their owner's alone.
+    """Creates the checkpoint, if it does not exist, and Eddyline's folder in it, accessible only to the owner.
 
-    A checkpoint that is there keeps its mode.
+    An existing checkpoint keeps its mode.
     """
     with writing(f"The checkpoint {str(folder)!r}"):
         if not folder.exists():
@@ -83,12 +83,12 @@ def script_text(script: str | Path) -> str:
 
 
 class Alone:
-    """One run at a time: two would remove each other's files.
+    """The lock of a checkpoint: two runs at once would remove each other's files.
 
-    The lock belongs to the process and ends with it; within the process, `runs` says whether its holder is at work.
+    The lock belongs to the process and ends with it; within the process, `runs` says whether its holder is active.
     """
 
-    _here: ClassVar[dict[Path, Callable[[], bool]]] = {}
+    _in_process: ClassVar[dict[Path, Callable[[], bool]]] = {}
 
     def __init__(self, folder: Path, runs: Callable[[], bool] = lambda: False) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ class Alone:
 
     def __enter__(self) -> None:
         lock = self.folder / "eddyline" / "run.lock"
-        taken = self._here.get(self.folder, lambda: False)()
+        taken = self._in_process.get(self.folder, lambda: False)()
         try:
             make_own(self.folder)
             if self._lock is None and not taken:
@@ -115,7 +115,7 @@ class Alone:
                 f"Another run is at work on the checkpoint {str(self.folder)!r}.",
                 hint="Stop it first. To change its queries while it runs: eddyline query.",
             )
-        self._here[self.folder] = self.runs
+        self._in_process[self.folder] = self.runs
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
@@ -124,35 +124,35 @@ class Alone:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a run is at work on a checkpoint. Its lock is looked at and not taken."""
-    if folder in Alone._here:  # in this process: closing the file would give the lock up
-        return Alone._here[folder]()
+    """Whether a run is active on a checkpoint. The lock is tested, not taken."""
+    if folder in Alone._in_process:  # in this process: closing the file would release the lock
+        return Alone._in_process[folder]()
     try:
         lock = os.open(folder / "eddyline" / "run.lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        asked = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        answer = fcntl.fcntl(lock, fcntl.F_GETLK, asked)
+        request = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(lock, fcntl.F_GETLK, request)
         return bool(struct.unpack("hhqqi", answer)[0] != fcntl.F_UNLCK)
     finally:
         os.close(lock)
 
 
 def check_catalog(folder: Path, log: CommitLog) -> None:
-    """Raises if Spark's logs are damaged, or the catalog lacks the commit that was in force in the last micro-batch."""
+    """Raises if Spark's logs are damaged, or the commit of the last micro-batch is missing."""
     check_logs(folder)
     last = last_batch(folder / "offsets")
     if last is not None:
         commit = read_offset(folder, last)["commit"]
         if commit > log.latest():
-            log.read(commit)  # says which file is missing
+            log.read(commit)  # raises with the name of the missing file
 
 
 def catalog_of(checkpoint: str | Path, rules: Rules | None = None) -> PipelineCatalog:
-    """The catalog of a pipeline as it stands, to be looked at and changed whether the pipeline runs or not.
+    """The current catalog of a pipeline, which can be read and changed whether or not the pipeline runs.
 
-    `rules` say what may be declared; by default, what others than the operator may.
+    `rules` restrict declarations; by default they are the rules for authors other than the operator.
     """
     folder = folder_of(checkpoint)
     if fixed(folder) is None:

@@ -1,7 +1,6 @@
-"""The archive of Spark's classes from which a local JVM starts, in about half the time (Java's class data sharing).
+"""The archive of Spark's classes (Java's class data sharing), which halves the start time of a local JVM.
 
-A JVM writes it when it ends, at the end of the short run of `eddyline doctor --warm`. One of another version, or with
-other jars, sees that it does not fit and loads its classes as ever.
+The JVM of `eddyline doctor --warm` writes it when it exits. A JVM of another version, or with other jars, ignores it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from eddyline.index.kernel_cache import cache_folder
 
 
 def class_archive() -> Path | None:
-    """Where the archive is kept, of this Java and this Spark; None if there is no place for it."""
+    """The file of the archive for this Java and this Spark; None if there is no cache folder."""
     home = cache_folder()
     java = os.environ.get("JAVA_HOME") or shutil.which("java")
     name = hashlib.sha256(f"{java} {pyspark.__file__} {pyspark.__version__}".encode()).hexdigest()[:16]
@@ -25,11 +24,11 @@ def class_archive() -> Path | None:
 
 
 def reading_options() -> list[str]:
-    """Options of a JVM that is to start from the archive; none if there is no archive."""
+    """The options of a JVM that starts from the archive; empty if there is none."""
     archive = class_archive()
     return [] if archive is None or not archive.exists() else [f'"-XX:SharedArchiveFile={archive}"', "-Xlog:cds*=off"]
 
 
 def writing_options(archive: Path) -> list[str]:
-    """Options of a JVM that is to write an archive."""
+    """The options of a JVM that writes an archive."""
     return [f'"-XX:ArchiveClassesAtExit={archive}"', "-Xlog:cds*=off"]

@@ -1,4 +1,4 @@
-"""Errors of the file system in Eddyline's words: what could not be written, why, and what to do."""
+"""Turns errors of the file system into StateError: what could not be written, why, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 
 from eddyline.errors import StateError
 
-PROBE = 64 * 1024  # bytes that a checkpoint's disk must have left for a run to begin
+PROBE = 64 * 1024  # free bytes that a checkpoint's disk must have to start a run
 _FULL = "Free space on its disk, and do it again."
 _DENIED = "Change its permissions, or choose another place."
 _HINTS = {
@@ -26,7 +26,7 @@ _HINTS = {
 
 @contextmanager
 def writing(what: str) -> Iterator[None]:
-    """Tells of an OSError as a StateError about `what`, such as "The catalog 'ck/eddyline/catalog'"."""
+    """Turns an OSError into a StateError about `what`, such as "The catalog 'ck/eddyline/catalog'"."""
     try:
         yield
     except OSError as e:
@@ -39,7 +39,7 @@ def unwritable(what: str, error: OSError) -> StateError:
 
 
 def unforeseen(error: OSError) -> StateError:
-    """An error of the file system at a place where none was expected, with the file it is about."""
+    """An unexpected error of the file system, with the file that it concerns."""
     about = f" ({error.filename})" if error.filename else ""
     return StateError(f"{error.strerror or error}{about}.", hint=_HINTS.get(error.errno or 0))
 

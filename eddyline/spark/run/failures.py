@@ -1,8 +1,8 @@
-"""What ended a run, in Eddyline's words: an error of ours out of the account that Spark gives of it.
+"""Turns errors of Spark into errors of Eddyline.
 
-An error that is raised in a Python worker, a resident process or the driver's delivery reaches the user inside of
-Spark's own, after the traces of two languages. Here it is found again by its name. Other errors are told in one
-sentence. Spark's account stays the cause (`__cause__`) of what is told.
+An error raised in a Python worker, a resident process or the driver's delivery reaches the user inside an error of
+Spark, after the tracebacks of two languages. This module extracts it by its class name, and reduces other errors to one
+sentence. Spark's error stays the cause (`__cause__`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INTERRUPTED = (
     "ClosedByInterruptException",
     "JOB_CANCELLED",
 )
-_UNREACHED = "StatusCode.UNAVAILABLE"  # as Spark Connect says it, after minutes of trying
+_UNREACHED = "StatusCode.UNAVAILABLE"  # the status of Spark Connect, after minutes of retries
 _JAVA = re.compile(r"\AAn error occurred while calling .*\n: (?:[\w.$]+: )?(.+)")
 _GONE = "Spark has ended: its JVM was killed, or has crashed."
 _AGAIN = "Start the pipeline again: it goes on from its checkpoint. `dmesg` tells whether memory ran out."
@@ -41,23 +41,23 @@ _MORE = "--verbose shows all that Spark says."
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
-    """Turns an error of Spark's, or of the connection to it, into one of ours."""
+def as_our_errors() -> Iterator[None]:
+    """Turns an error of Spark, or of the connection to it, into an Error."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as e:
-        raise told(e) from e
+        raise as_error(e) from e
 
 
 @contextmanager
 def reaching_spark() -> Iterator[None]:
-    """Turns the errors of a connection to a Spark that has died into one of ours; Spark's own errors stay its own."""
+    """Turns errors of the connection to a Spark that has died into an Error; other errors of Spark are unchanged."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as e:
         if not is_gone(e):
             raise
-        raise told(e) from e
+        raise as_error(e) from e
 
 
 def is_gone(error: BaseException) -> bool:
@@ -71,10 +71,10 @@ def is_gone(error: BaseException) -> bool:
 
 @contextmanager
 def interrupted_briefly() -> Iterator[None]:
-    """Tells Spark in few words that the driver's part of a micro-batch was interrupted.
+    """Replaces the error of an interrupted delivery by a short one.
 
-    Spark looks for an interruption in all that Python says, by a pattern that overflows the stack of a JVM on a text as
-    long as the traces of both languages; then its thread dies of that, with a thousand lines.
+    Spark searches the text of the error for an interruption, with a pattern that overflows the stack of the JVM on a
+    text as long as the tracebacks of both languages.
     """
     try:
         yield
@@ -86,19 +86,19 @@ def interrupted_briefly() -> Iterator[None]:
 
 
 def is_interruption(error: Exception | str) -> bool:
-    """Whether an error says no more than that Spark was asked to stop."""
+    """Whether an error only means that Spark was told to stop."""
     text = str(error)
     return any(sign in text for sign in _INTERRUPTED)
 
 
-def told(failure: Exception) -> Error:
-    found = StateError(_GONE, hint=_AGAIN) if is_gone(failure) else told_of(str(failure))
-    found.__cause__ = failure
-    return found
+def as_error(failure: Exception) -> Error:
+    error = StateError(_GONE, hint=_AGAIN) if is_gone(failure) else error_in(str(failure))
+    error.__cause__ = failure
+    return error
 
 
-def told_of(account: str) -> Error:
-    """The innermost error of ours in an account; else the innermost condition of Spark's, or error of Python's."""
+def error_in(account: str) -> Error:
+    """The innermost Error in the text of an error; else the innermost condition of Spark, or error of Python."""
     ours = list(_OURS.finditer(account))
     if ours:
         return _ours(ours[-1][1], _until_end(account[ours[-1].end() :]))
@@ -115,13 +115,13 @@ def told_of(account: str) -> Error:
 
 
 def _ours(name: str, text: str) -> Error:
-    """`text` is the message, then the lines of place and hint."""
+    """`text` is the message, followed by the lines of place and hint."""
     message, _, more = text.rstrip().partition("\n")
     return _KINDS.get(name, StateError)(message, hint=more.strip() or None)
 
 
 def _raised(trace: str) -> str:
-    """The line of a trace that says what was raised: the first that is not indented after those that are."""
+    """The line of a traceback that has the error: the first line after it that is not indented."""
     lines = [line for line in _until_end(trace).splitlines()[1:] if line.strip() and not line.startswith(" ")]
     return lines[0] if lines else trace.strip().splitlines()[-1]
 
@@ -132,7 +132,7 @@ def _until_end(text: str) -> str:
 
 
 class ConnectionLost(logging.Filter):
-    """Drops what py4j logs, trace by trace, in every thread that finds Spark gone: the run tells of it once."""
+    """Drops the tracebacks that py4j logs in every thread when Spark has died: the run reports it once."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -140,9 +140,9 @@ class ConnectionLost(logging.Filter):
 
     @classmethod
     def install(cls) -> None:
-        """On the loggers that py4j uses: filters hold only for what is logged to a logger itself.
+        """Adds the filter to the loggers that py4j uses: filters are not inherited by child loggers.
 
-        The server of Spark's accumulators prints the trace of a connection that has ended, and takes no filter.
+        The server of Spark's accumulators prints the traceback of a lost connection without a logger.
         """
         server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
         if server is not None:

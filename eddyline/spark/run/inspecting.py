@@ -1,4 +1,4 @@
-"""What is in a checkpoint, read without Spark and without running anything from it."""
+"""Lists the contents of a checkpoint, without Spark and without running code from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eddyline.spark.run.rewinding import file_sinks
 from eddyline.spark.run.settings import pipeline_file
 from eddyline.state.delta import MIN
 
-SHOWN = 50  # families that are told one by one, the largest
+SHOWN = 50  # the number of families that are listed, largest first
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Fact:
 
 
 def facts(checkpoint: Path) -> Iterator[Fact]:
-    """What an operator wants to know of a checkpoint, in the order in which it is shown."""
+    """The facts about a checkpoint, in the order in which they are shown."""
     known = fixed(checkpoint)
     if known is None:
         raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
     pipeline_catalog = catalog_of(checkpoint)
-    said = json.loads(pipeline_file(checkpoint).read_text())
+    saved = json.loads(pipeline_file(checkpoint).read_text())
     yield Fact("checkpoint", str(checkpoint))
     yield Fact("format", str(FORMAT))
     yield Fact("identity", known.identity or "none, from an older version")
@@ -43,7 +43,7 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
     yield Fact("clock", known.clock)
     yield Fact("micro-batches", f"{planned(checkpoint) + 1} planned, {committed(checkpoint) + 1} committed")
     yield Fact("catalog version", f"{pipeline_catalog.version}")
-    yield Fact("sources", ", ".join(n for n in said.get("sources", []) if n) or "none yet")
+    yield Fact("sources", ", ".join(n for n in saved.get("sources", []) if n) or "none yet")
     clocks = clocks_of(checkpoint)
     for stream in pipeline_catalog.catalog.streams:
         yield Fact(f"stream {stream.name}", _watermark(clocks.get(stream.name.lower(), {}), stream.delay))
@@ -69,10 +69,10 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
 
 
 def clocks_of(checkpoint: Path) -> dict[str, dict[str, int]]:
-    """How the clocks of streams stand after the last committed micro-batch."""
+    """The clocks of streams after the last committed micro-batch."""
     file = checkpoint / "eddyline" / "clocks" / f"{committed(checkpoint):09}.json"
-    found: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+    clocks: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
+    return clocks
 
 
 def sizes(checkpoint: Path) -> dict[str, int]:

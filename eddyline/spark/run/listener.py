@@ -1,7 +1,7 @@
-"""What Spark tells of a pipeline's micro-batches, handed to its progress; users get whole figures by `pipe.listen`.
+"""Passes Spark's events of micro-batches to `Progress`; users get complete figures from `pipe.listen`.
 
-A `StreamingQueryListener` of one's own is added as with any query, to the pipeline's session:
-`pipe.spark.streams.addListener(own)`. This one belongs to that session too, and hears of no other pipeline.
+Users add their own `StreamingQueryListener` to the pipeline's session: `pipe.spark.streams.addListener(own)`. The
+listener here belongs to that session too, so it gets no events of other pipelines.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.spark.run.progress import Progress
 
-EVERY = 0.3  # seconds between questions: a micro-batch takes longer
+EVERY = 0.3  # seconds between polls: a micro-batch takes longer
 
 
 class ProgressListener(StreamingQueryListener):
     def __init__(self, progress: Progress, ended: Callable[[str, str], None]) -> None:
-        """`ended` is told which run has ended, and with what error; an empty text if it was stopped."""
+        """`ended` gets the id of the run that has ended and its error; an empty text if it was stopped."""
         self.progress = progress
         self.ended = ended
 
@@ -47,9 +47,9 @@ class ProgressListener(StreamingQueryListener):
 
 
 class Watch(Thread):
-    """Asks for what a listener is told: over Spark Connect.
+    """Polls for the events of a listener, over Spark Connect.
 
-    A listener there holds a call to the server open, and that keeps the program, and a server of its own, from ending.
+    There, a listener keeps a call to the server open, which prevents the program and a local server from exiting.
     """
 
     def __init__(self, query: StreamingQuery, progress: Progress, ended: Callable[[str, str], None]) -> None:
@@ -57,7 +57,7 @@ class Watch(Thread):
         self.query, self.progress, self.ended = query, progress, ended
 
     def run(self) -> None:
-        with suppress(PySparkException):  # the server cannot be reached: whoever waits for the run is told
+        with suppress(PySparkException):  # the server cannot be reached: the call that waits for the run raises
             self._watch()
 
     def _watch(self) -> None:
@@ -65,7 +65,7 @@ class Watch(Thread):
         while active:
             time.sleep(EVERY)
             active = self.query.isActive
-            said = self.query.lastProgress
-            if said is not None:
-                self.progress.heard(json.loads(said.json))
+            last = self.query.lastProgress
+            if last is not None:
+                self.progress.heard(json.loads(last.json))
         self.ended(str(self.query.runId), str(self.query.exception() or ""))

@@ -1,7 +1,7 @@
 """The figures of a pipeline for Prometheus, served over HTTP.
 
-Families are labels, and there may be very many of them: the first `LABELS` that are seen have one each, all others
-share `other`. A family that is gone gives its label back.
+Families are labels, and there may be very many: the first `LABELS` families have one each, all others share `other`. A
+removed family frees its label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OTHER = "other"
 
 
 class Metrics:
-    """Counts from the moment it is made; `take` is a listener of the pipeline's progress."""
+    """Counts from its creation on; `take` is a listener of the pipeline's progress."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -70,10 +70,10 @@ class Metrics:
         self.ended.set(f.ended)
 
     def _families(self, f: Figures) -> None:
-        for gone in self._own - f.families.keys():
-            self._own.remove(gone)
+        for removed in self._own - f.families.keys():
+            self._own.remove(removed)
             for metric in (self.changes, self.queries, self.quarantined, self.state_rows):
-                metric.remove(gone)
+                metric.remove(removed)
         sums: dict[str, OfFamily] = {}
         for name, of in f.families.items():
             if len(self._own) < LABELS:

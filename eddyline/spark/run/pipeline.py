@@ -1,7 +1,7 @@
-"""A pipeline: one Spark streaming query that runs all standing queries.
+"""A pipeline: one Spark streaming query that runs all registered queries.
 
-`_plan` is the whole of it: sources and the control source → pack → process → reports; `delivery.py` takes the reports
-of a micro-batch and commits what was staged.
+`_plan` builds Spark's plan: sources and the control source → pack → process → reports; `delivery.py` reads the reports
+of a micro-batch and commits the staged files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import re
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -37,14 +36,15 @@ from eddyline.spark.output.delivery import Delivery
 from eddyline.spark.output.dropped_sinks import retract
 from eddyline.spark.output.sending import Consumer
 from eddyline.spark.run.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
-from eddyline.spark.run.failures import ConnectionLost, is_interruption, reaching_spark, told_of
+from eddyline.spark.run.failures import ConnectionLost, error_in, is_interruption, reaching_spark
 from eddyline.spark.run.listener import ProgressListener, Watch
 from eddyline.spark.run.progress import Figures, Listener, Progress
 from eddyline.spark.run.relocating import relocate
 from eddyline.spark.run.run import Run
-from eddyline.spark.run.session import use_own_python
+from eddyline.spark.run.session import is_local, use_own_python
 from eddyline.spark.run.settings import Settings, fix_sources
 from eddyline.spark.run.stages import PACKED, REPORTS, Process, pack
+from eddyline.spark.run.starting import cores
 from eddyline.spark.worker.keys import bucket_keys
 from eddyline.sql.catalog import Stream
 
@@ -54,8 +54,8 @@ CONF = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # What is packed again for a lost machine has the same rows, and reports that tell other times and file names: Spark
-    # would take that for another output, and give up where some bucket has ended.
+    # Output that is packed again after the loss of a machine has the same rows, but reports with other times and file
+    # names. Spark would treat it as different, and fail if a bucket has already ended.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -140,7 +140,7 @@ class Pipeline:
         self._run: Run | None = None  # the last
         self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
 
-    # queries come and go
+    # queries
 
     def execute(self, sql: str) -> Any:
         """Runs a statement or a script; what it changes takes effect at the next micro-batch."""
@@ -159,7 +159,7 @@ class Pipeline:
         self.catalog.function(name, body, takes, gives, kind)
 
     def resume(self, name: str) -> int:
-        """Lets a query, or the queries of a family, begin anew after quarantine; returns how many."""
+        """Restarts a quarantined query, or all quarantined queries of a family; returns their number."""
         return self.catalog.resume(name)
 
     def foreach_batch(self, target: str, consumer: Consumer) -> None:
@@ -191,10 +191,10 @@ class Pipeline:
                 hint="Let it open or make what it needs when it is called; `rows.sparkSession` is its session.",
             ) from None
 
-    # being watched
+    # observing
 
     def figures(self) -> Figures | None:
-        """Of the last micro-batch that has ended; None before the first."""
+        """The figures of the last completed micro-batch; None before the first."""
         return self._run.figures() if self._run is not None else None
 
     def listen(self, listener: Listener) -> None:
@@ -210,10 +210,10 @@ class Pipeline:
     # running
 
     def start(self, available_now: bool = False, trigger: str | None = None) -> Run:
-        """Runs until stopped, or with `available_now` until all there is has been processed."""
+        """Runs until stopped, or with `available_now` until all available input has been processed."""
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
-        self._alone.__enter__()  # until Spark tells that the run has ended
+        self._alone.__enter__()  # until Spark reports the end of the run
         try:
             with reaching_spark():
                 self._run = self._started(available_now, trigger)
@@ -256,11 +256,11 @@ class Pipeline:
         return Run(query, self.progress)
 
     def _amend(self) -> None:
-        """Lets what was dropped since take effect in a micro-batch that has failed."""
+        """Amends a micro-batch that has failed, so that later drops take effect in it."""
         batch = amendments.planned(Path(self.settings.checkpoint))
         if batch is None:
             return
-        failure = None if self._run is None else self._run.error()  # Spark may not have told of it yet
+        failure = None if self._run is None else self._run.error()  # Spark may not have reported it yet
         if failure is not None:
             amendments.note_failure(self.settings, failure.message)
         before = amendments.commit_of(Path(self.settings.checkpoint), batch)
@@ -276,7 +276,7 @@ class Pipeline:
     def _ended(self, run: str, error: str) -> None:
         if self._run is not None and self._run.runId == run:
             if error and not is_interruption(error):
-                amendments.note_failure(self.settings, told_of(error).message)
+                amendments.note_failure(self.settings, error_in(error).message)
             self._alone.__exit__()
             self._run.ended.set()
 
@@ -284,7 +284,7 @@ class Pipeline:
         skip = "true" if self.settings.on_bad_rows == "set apart" else "false"
         return {
             "spark.sql.shuffle.partitions": str(self.settings.buckets),
-            # Files are put into the same source partitions in a replay, also where there are other cores.
+            # A replay assigns files to the same source partitions, also with another number of cores.
             "spark.sql.files.minPartitionNum": str(self.settings.buckets),
             "spark.sql.files.ignoreCorruptFiles": skip,  # they are reported: see `bad_files`
         }
@@ -295,7 +295,7 @@ class Pipeline:
         reader = self.spark.readStream.format(control_source).option("path", str(self.settings.log().path))
         frames = [("", reader.option("tick", str(self._tick())).load())]
         self.delivery.relations = [None]
-        files: set[str] = set()  # the sources of which Spark only lists the files
+        files: set[str] = set()  # sources whose files Spark only lists
         for relation in [*self.catalog.catalog.tables, *self.catalog.catalog.streams]:
             key = relation.name.lower()
             if relation.external is not None or key in self.sources or isinstance(relation, Stream):
@@ -315,31 +315,31 @@ class Pipeline:
         for i, (name, frame) in enumerate(frames):
             stage = pack(self.settings, keys, i, name, "files" if name in files else "rows")
             packed.append(frame.mapInArrow(stage, PACKED))
-        together = reduce(lambda some, more: some.unionAll(more), packed)
+        united = reduce(lambda some, more: some.unionAll(more), packed)
         process = Process(self.settings, keys)
-        return together.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")
+        return united.groupBy("bucket").transformWithState(process, REPORTS, "append", "none")
 
     def _tick(self) -> int:
-        """Milliseconds between looks at the wall clock: half the shortest silence that some stream allows itself."""
+        """Milliseconds between polls of the wall clock: half the shortest idle limit of a stream; 0: there is none."""
         limits = [s.idle // 2000 for s in self.catalog.catalog.streams if s.idle is not None]
         return max(100, min(limits)) if limits else 0
 
 
-def _stop(pipe: weakref.ref[Pipeline]) -> None:
-    """Stops what still runs when the program ends, before Spark is taken down under it.
+def _stop(pipeline_ref: weakref.ref[Pipeline]) -> None:
+    """Stops an active run when the program exits, before Spark stops.
 
-    Over Spark Connect, a server that has ended is not waited for: Spark's client would call it again for minutes.
+    Over Spark Connect, retries are disabled: for a server that has exited, Spark's client would retry for minutes.
     """
-    found = pipe()
-    if found is None:
+    pipeline = pipeline_ref()
+    if pipeline is None:
         return
     with suppress(Exception):
-        if found.remote:
-            found.spark.client.set_retry_policies([])
-        if found._run is not None:
-            found._run.stop()
-    if found.remote:
-        found.spark.client.close()
+        if pipeline.remote:
+            pipeline.spark.client.set_retry_policies([])
+        if pipeline._run is not None:
+            pipeline._run.stop()
+    if pipeline.remote:
+        pipeline.spark.client.close()
 
 
 def _check(buckets: int | None, **chosen: str | None) -> None:
@@ -352,23 +352,23 @@ def _check(buckets: int | None, **chosen: str | None) -> None:
 
 
 def _begun(spark: SparkSession, folder: Path, buckets: int | None, clock: Literal["min", "max"] | None) -> Fixed:
-    """What the checkpoint was begun with, or is begun with now."""
-    found = fixed(folder)
-    if found is None:
+    """The fixed properties of the checkpoint; a new checkpoint is created with those given."""
+    known = fixed(folder)
+    if known is None:
         parts = buckets or int(spark.conf.get("spark.default.parallelism", None) or _cores(spark))
-        found = Fixed(parts, clock or "min")
-        begin(folder, found)
-    for name, wanted, has in (("buckets", buckets, found.buckets), ("clock", clock, found.clock)):
+        known = Fixed(parts, clock or "min")
+        begin(folder, known)
+    for name, wanted, has in (("buckets", buckets, known.buckets), ("clock", clock, known.clock)):
         if wanted is not None and wanted != has:
             raise StateError(
                 f"The checkpoint {str(folder)!r} was begun with {name} = {has!r}, not {wanted!r}.",
                 hint="Go on with that, or begin another checkpoint.",
             )
-    return found
+    return known
 
 
 def _key(identity: str) -> bytes:
-    """The key that executors tell approved functions by. Where none can be kept, defining a function says so."""
+    """The key by which executors verify approvals; empty if it cannot be stored: defining a function raises then."""
     try:
         return checkpoint_key(identity, create=True) or b""
     except StateError:
@@ -376,8 +376,8 @@ def _key(identity: str) -> bytes:
 
 
 def _cores(spark: SparkSession) -> int:
-    """How many tasks can run at once, as far as Spark tells its users."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", spark.conf.get("spark.master", None) or "")
-    if local:
-        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    """The number of tasks that can run at once, as far as Spark exposes it."""
+    master = spark.conf.get("spark.master", None) or ""
+    if is_local(master):
+        return cores(master)
     return max(1, spark.range(4096).select(F.spark_partition_id().alias("part")).distinct().count())

@@ -1,8 +1,7 @@
-"""What Spark has written of a micro-batch before its rows are delivered: its offsets, its input and its new state.
+"""Syncs Spark's files of a micro-batch to disk: its offsets, its input and its new state.
 
-Spark leaves it to the operating system when these files reach the disk. If power failed, a sink could have rows of a
-micro-batch that nobody has planned. So they are put on the disk while rows are delivered, before the batch is
-announced.
+Spark does not sync them. After a power failure, a sink could have rows of a micro-batch that is not planned. The files
+are therefore synced during delivery, before the batch is published.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from eddyline.delivery.durable import fsync_all
 
 
 def sync_plan(checkpoint: Path, batch: int) -> None:
-    """Waits until what Spark has written of a micro-batch is on the disk; it costs a few milliseconds."""
+    """Syncs Spark's files of a micro-batch; it costs a few milliseconds."""
     files = [f for f in plan_files(checkpoint, batch) if f.exists()]
-    with suppress(FileNotFoundError):  # Spark has removed it since: then newer ones stand for it
+    with suppress(FileNotFoundError):  # Spark has removed it meanwhile: newer files replace it
         fsync_all(files, {f.parent for f in files})
 
 

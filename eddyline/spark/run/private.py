@@ -1,7 +1,7 @@
-"""Files and folders of the pipeline's own that no other user may read, and locks that no reader can hold.
+"""Files, folders and locks that only the owner can access.
 
-Whoever can open a file can take a lock on it, for as long as they like. So the folder `eddyline` of a checkpoint is its
-owner's alone. A lock that others hold nevertheless is waited for with a message that says who holds it.
+A user who can open a file can lock it for as long as they like, so only the owner can access the folder `eddyline` of a
+checkpoint. Waiting for a lock logs a message that names its holder.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-PATIENCE = 3.0  # seconds of waiting for a lock without a word
+PATIENCE = 3.0  # seconds of waiting for a lock before a message is logged
 log = logging.getLogger("eddyline")
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder that is its owner's alone, or makes one of ours so."""
+    """Creates a folder that only its owner can access, or restricts an existing one."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _tighten(folder, 0o700)
 
 
 def open_private(file: Path, flags: int) -> int:
-    """A descriptor of a file that is its owner's alone; it is created if it is not there."""
+    """A descriptor of a file that only its owner can access; creates the file if it does not exist."""
     handle = os.open(file, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     _tighten(handle, 0o600)
     return handle
 
 
 def _tighten(place: Path | int, mode: int) -> None:
-    found = os.stat(place)
-    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & 0o077:
-        with suppress(OSError):  # of a file system that has no modes
+    status = os.stat(place)
+    if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
+        with suppress(OSError):  # the file system has no modes
             os.chmod(place, mode)
 
 
 @contextmanager
 def locked(handle: int, file: Path, busy: Literal["wait", "skip"] = "wait") -> Iterator[bool]:
-    """Holds the lock of an open file over all processes, and closes it.
+    """Holds the lock of an open file, across processes, and closes the file.
 
-    If another holds the lock, waits for it; or gives False and holds nothing.
+    If another process holds the lock, waits for it, or with "skip" yields False without the lock.
     """
     try:
         held = _try(handle)
         if not held and busy == "wait":
-            said = threading.Timer(PATIENCE, _say, (file, handle))
-            said.daemon = True
-            said.start()
+            message = threading.Timer(PATIENCE, _log_holder, (file, handle))
+            message.daemon = True
+            message.start()
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
             finally:
-                said.cancel()
+                message.cancel()
             held = True
         yield held
     finally:
@@ -70,13 +70,13 @@ def _try(handle: int) -> bool:
     return True
 
 
-def _say(file: Path, handle: int) -> None:
-    with suppress(OSError):  # it was taken this moment
+def _log_holder(file: Path, handle: int) -> None:
+    with suppress(OSError):  # the lock was taken at this moment
         log.warning("Waiting for the lock %s, held by %s.", file, holder(handle) or "a process that is not known here")
 
 
 def holder(handle: int) -> str:
-    """Who holds the lock of an open file, as Linux tells it; empty if it does not."""
+    """The process that holds the lock of an open file, according to Linux; empty if unknown."""
     inode = os.fstat(handle).st_ino
     try:
         lines = Path("/proc/locks").read_text().splitlines()
@@ -91,7 +91,7 @@ def holder(handle: int) -> str:
 
 def _command(process: str) -> str:
     try:
-        said = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return "of another user or machine"
-    return f"{said[:80]}…" if len(said) > 80 else said
+    return f"{command[:80]}…" if len(command) > 80 else command

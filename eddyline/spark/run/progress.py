@@ -1,7 +1,7 @@
-"""Progress: figures of every micro-batch, from the reports of its buckets and from what Spark says of it.
+"""Progress: figures of every micro-batch, from the reports of its buckets and from Spark's progress events.
 
-A batch's figures are complete when Spark has told how long the whole of it took; then those who listen get them, once.
-Seconds of work that ran side by side are told as wall time: the least that so many cores need for it.
+The figures of a batch are complete when Spark has reported its duration; then each listener gets them once. Seconds of
+parallel work are given as wall time: the minimum that the cores need for it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Listener = Callable[["Figures"], None]
 class Split:
     """Where the seconds of a micro-batch went."""
 
-    pack: float = 0.0  # rows checked and routed, stateless families answered
-    process: float = 0.0  # the other families' steps, and their changes written to files
-    state: float = 0.0  # buckets brought back from Spark's state, and kept in it
+    pack: float = 0.0  # checking and routing rows, running stateless families
+    process: float = 0.0  # running the other families, and staging their changes
+    state: float = 0.0  # restoring buckets from Spark's state, and updating it
     sink: float = 0.0  # delivery
     spark: float = 0.0  # the rest: planning, scheduling, reading sources, shuffling
 
@@ -41,7 +41,7 @@ class Split:
 
 @dataclass(frozen=True)
 class OfFamily:
-    queries: int  # none of a view
+    queries: int  # 0 for a view
     changes: int = 0
     state_rows: int = 0
     quarantined: int = 0
@@ -49,12 +49,12 @@ class OfFamily:
 
 @dataclass(frozen=True)
 class OfStream:
-    """Of a stream or a table with a source."""
+    """The figures of a stream, or of a table with a source."""
 
-    rows: int = 0  # that came, with those set apart
+    rows: int = 0  # read, including rows set apart
     late: int = 0
-    bad: int = 0  # rows, and files that could not be read at all
-    watermark: float | None = None  # seconds since 1970; None: no row has come yet, or it is a table
+    bad: int = 0  # rows, and unreadable files
+    watermark: float | None = None  # seconds since 1970; None: no row has arrived, or it is a table
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Figures:
     split: Split
     state_bytes: int = 0
     cache_hits: int = 0  # buckets that were found in memory
-    cache_misses: int = 0  # buckets that had to be brought back
-    backlog: int | None = None  # rows that wait at the sources, if these tell
-    first_bad: str = ""  # what was wrong with the first bad row
+    cache_misses: int = 0  # buckets that were restored from Spark's state
+    backlog: int | None = None  # unread rows at the sources, if known
+    first_bad: str = ""  # the problem of the first bad row
     warnings: Sequence[FunctionWarning] = ()  # of functions whose calls failed, one for each
     unread: tuple[str, ...] = ()  # files that could not be read, each with the reason
 
@@ -133,7 +133,7 @@ class Totals:
     seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0
-    families: dict[str, int] = field(default_factory=dict)  # changes of each that still stands
+    families: dict[str, int] = field(default_factory=dict)  # changes of each registered family
 
     def add(self, f: Figures) -> None:
         self.batches += 1
@@ -145,7 +145,7 @@ class Totals:
 
 
 class Progress:
-    """Gathers the figures of a pipeline, from what its delivery has written and from what Spark says."""
+    """Collects the figures of a pipeline, from the reports of delivery and from Spark's progress events."""
 
     def __init__(self, own: Path, pipeline_catalog: PipelineCatalog, cores: int) -> None:
         """`own` is the folder of Eddyline's files in the checkpoint."""
@@ -155,53 +155,55 @@ class Progress:
         self.latest: Figures | None = None
         self.totals = Totals()
         self.listeners: list[Listener] = []
-        self._next: int | None = None  # the first micro-batch whose figures are yet to come
-        self._lock = threading.RLock()  # Spark tells in a thread of its own; a listener may ask for figures
+        self._next: int | None = None  # the first micro-batch whose figures are not complete
+        self._lock = threading.RLock()  # Spark's events arrive in another thread; listeners may read figures
 
     def begin(self, first: int) -> None:
-        """A run begins, and `first` is its first micro-batch."""
+        """Starts a run whose first micro-batch is `first`."""
         with self._lock:
             self._next = first if self._next is None else min(first, self._next)
 
-    def heard(self, said: Mapping[str, Any]) -> None:
-        """Spark has told of a micro-batch: its StreamingQueryProgress. It tells in order."""
-        batch = said["batchId"]
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """Processes Spark's StreamingQueryProgress of a micro-batch. Spark sends them in order."""
+        batch = event["batchId"]
         with self._lock:
             if self._next is None or batch < self._next or read_reports(self.own, batch) is None:
                 return
             self.catalog.catch_up()
             for reports in (read_reports(self.own, b) for b in range(self._next, batch + 1)):
                 if reports is not None:
-                    found = figures(reports, self.catalog, self.cores)
-                    self._close(completed(found, said) if found.batch == batch else found)
+                    batch_figures = figures(reports, self.catalog, self.cores)
+                    self._close(completed(batch_figures, event) if batch_figures.batch == batch else batch_figures)
             self._next = batch + 1
 
-    def _close(self, found: Figures) -> None:
-        self.latest = found
-        self.totals.add(found)
+    def _close(self, batch_figures: Figures) -> None:
+        self.latest = batch_figures
+        self.totals.add(batch_figures)
         for listener in list(self.listeners):
             try:
-                listener(found)
-            except Exception:  # whoever watches must not stop what is watched
+                listener(batch_figures)
+            except Exception:  # a listener must not stop the pipeline
                 logging.getLogger("eddyline").exception("A listener failed.")
 
 
-def figures(told: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> Figures:
-    """What the reports of all buckets tell of a micro-batch."""
-    reports = told.buckets
+def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> Figures:
+    """The figures of a micro-batch from the reports of all buckets."""
+    reports = batch_reports.buckets
     packed = [p for r in reports for p in r["packed"]]
-    unread = [(name, found) for r in reports for name, found in r.get("bad_files", {}).items()]
-    files = [{"relation": n, "rows": 0, "late": 0, "bad": len(found), "first_bad": found[0]} for n, found in unread]
+    unread = [(name, reasons) for r in reports for name, reasons in r.get("bad_files", {}).items()]
+    files = [
+        {"relation": n, "rows": 0, "late": 0, "bad": len(reasons), "first_bad": reasons[0]} for n, reasons in unread
+    ]
     split = Split(
         pack=spread((p["seconds"] for p in packed), cores),
         process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
         state=spread((r["restore_seconds"] + r["state_seconds"] for r in reports), cores),
-        sink=told.seconds,
+        sink=batch_reports.seconds,
     )
     return Figures(
-        batch=told.batch,
-        unread=tuple(why for _, found in unread for why in found),
-        ended=told.ended,
+        batch=batch_reports.batch,
+        unread=tuple(why for _, reasons in unread for why in reasons),
+        ended=batch_reports.ended,
         version=min(r["version"] for r in reports),
         families=_families(pipeline_catalog, reports, packed),
         streams=_streams(pipeline_catalog, reports[0]["clocks"], [*packed, *files]),
@@ -214,30 +216,30 @@ def figures(told: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> Fig
     )
 
 
-def completed(found: Figures, said: Mapping[str, Any]) -> Figures:
-    """The figures with what Spark says of the same micro-batch."""
-    rest = said["durationMs"]["triggerExecution"] / 1000 - found.split.total
-    return replace(found, split=replace(found.split, spark=max(0.0, rest)), backlog=backlog(said))
+def completed(partial: Figures, event: Mapping[str, Any]) -> Figures:
+    """The figures completed by Spark's progress of the same micro-batch."""
+    rest = event["durationMs"]["triggerExecution"] / 1000 - partial.split.total
+    return replace(partial, split=replace(partial.split, spark=max(0.0, rest)), backlog=backlog(event))
 
 
 def spread(seconds: Iterable[float], cores: int) -> float:
-    """The least wall time in which so many cores can do tasks of these lengths."""
+    """The minimum wall time in which `cores` can run tasks of these lengths."""
     tasks = list(seconds)
     return max(sum(tasks) / max(1, cores), max(tasks, default=0.0))
 
 
-def backlog(said: Mapping[str, Any]) -> int | None:
-    """Rows that sources have beyond the micro-batch; None if no source tells it by offsets of partitions."""
-    found = None
-    for source in said.get("sources", ()):
+def backlog(event: Mapping[str, Any]) -> int | None:
+    """Rows that sources have after the micro-batch; None if no source has offsets per partition."""
+    rows = None
+    for source in event.get("sources", ()):
         end, latest = source.get("endOffset"), source.get("latestOffset")
         if not isinstance(end, dict) or not isinstance(latest, dict):
             continue
         for topic, partitions in latest.items():
             read = end.get(topic)
             if isinstance(partitions, dict) and isinstance(read, dict):
-                found = (found or 0) + sum(max(0, at - read.get(n, at)) for n, at in partitions.items())
-    return found
+                rows = (rows or 0) + sum(max(0, at - read.get(n, at)) for n, at in partitions.items())
+    return rows
 
 
 def _families(
@@ -247,35 +249,35 @@ def _families(
     state = sum_by_number(r["state_rows"] for r in reports)
     with pipeline_catalog.guard:
         out = {number: len(queries) for number, queries in pipeline_catalog.quarantined.items()}
-        standing = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in pipeline_catalog.registry}
+        registered = {f.number: (f.name, 0 if f.kind == "view" else len(f.queries)) for f in pipeline_catalog.registry}
     return {
         name: OfFamily(queries, changes.get(n, 0), state.get(n, 0), out.get(n, 0))
-        for n, (name, queries) in standing.items()
+        for n, (name, queries) in registered.items()
     }
 
 
 def _warnings(reports: Sequence[Mapping[str, Any]]) -> tuple[FunctionWarning, ...]:
-    """What went wrong in each function, in all reports together."""
-    found: dict[str, FunctionWarning] = {}
-    for told in (w for r in reports for w in r.get("functions", ())):
-        first = found.get(told["function"], FunctionWarning(**told | {"rows": 0}))
-        found[told["function"]] = replace(first, rows=first.rows + told["rows"])
-    return tuple(found.values())
+    """One warning per function, summed over all reports."""
+    warnings: dict[str, FunctionWarning] = {}
+    for warning in (w for r in reports for w in r.get("functions", ())):
+        first = warnings.get(warning["function"], FunctionWarning(**warning | {"rows": 0}))
+        warnings[warning["function"]] = replace(first, rows=first.rows + warning["rows"])
+    return tuple(warnings.values())
 
 
 def _streams(
     pipeline_catalog: PipelineCatalog, clocks: Mapping[str, Mapping[str, int]], packed: Sequence[Mapping[str, Any]]
 ) -> dict[str, OfStream]:
-    found: dict[str, OfStream] = {}
+    streams: dict[str, OfStream] = {}
     with pipeline_catalog.guard:
         for stream in pipeline_catalog.catalog.streams:
             clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
             watermark = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
-            found[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)
+            streams[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)
     for p in packed:
         name = p["relation"].lower()
         if name:
-            before = found.get(name, OfStream())
+            before = streams.get(name, OfStream())
             sums = {n: getattr(before, n) + p[n] for n in ("rows", "late", "bad")}
-            found[name] = replace(before, **sums)
-    return found
+            streams[name] = replace(before, **sums)
+    return streams

@@ -1,7 +1,7 @@
-"""A checkpoint that lies elsewhere than it did: the one thing in it that names its old place is put right.
+"""Corrects the absolute paths in a checkpoint that was moved.
 
-Of all files in a checkpoint only those below `state/OPERATOR/_metadata` name it by absolute paths: Spark notes there
-where the schemas of state are (`stateSchemaFilePaths`), and would look for them at the old place.
+Only the files in `state/OPERATOR/_metadata` contain absolute paths: Spark stores the paths of its state schemas there
+(`stateSchemaFilePaths`), and would read them from the old folder.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _LISTS = ("stateSchemaFilePaths",)
 
 
 def relocate(checkpoint: Path) -> int:
-    """Lets Spark find the schemas of its state where they are now; returns how many files were changed."""
+    """Replaces the paths of Spark's state schemas by the current ones; returns the number of changed files."""
     changed = 0
     for file in metadata_files(checkpoint):
         version, _, body = file.read_text(encoding="utf-8").partition("\n")
         try:
-            said = json.loads(body)
-            for store in said["stateStoreInfo"]:
+            content = json.loads(body)
+            for store in content["stateStoreInfo"]:
                 for key in _LISTS:
                     store[key] = list(dict.fromkeys(_here(p, checkpoint) for p in store.get(key, [])))
         except (ValueError, KeyError, TypeError):
             raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
-        new = f"{version}\n{json.dumps(said, separators=(',', ':'))}"
-        if json.loads(body) != said:
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum of what it was
+        new = f"{version}\n{json.dumps(content, separators=(',', ':'))}"
+        if json.loads(body) != content:
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum of the old content
             replace_file(file, new)
             fsync_folder(file.parent)
             changed += 1

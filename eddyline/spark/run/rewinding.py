@@ -1,8 +1,8 @@
-"""Rewinding the sinks of a checkpoint to where the checkpoint is: after a backup was restored, or a copy wrote there.
+"""Rewinds sinks to the position of their checkpoint, after a backup was restored or a copy of it wrote to them.
 
-Spark does again what it has planned and not committed, so rows from the micro-batch after the last committed one on are
-removed; in a folder where a run wrote that the checkpoint does not know, from its first micro-batch on, if that is
-earlier. What was sent elsewhere cannot be removed.
+Spark replays what it planned and did not commit, so the rows after the last committed micro-batch are removed. In a
+folder with rows of a run that the checkpoint does not know, rows are removed from that run's first micro-batch on if it
+is earlier. Rows that were sent elsewhere cannot be removed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
 
 
 def plan_rewind(checkpoint: Path) -> list[SinkRewind]:
-    """What a rewind would remove, sink by sink; nothing for sinks whose history is the checkpoint's."""
+    """The rewinds of all sinks that have rows unknown to the checkpoint."""
     known = [s.epoch for s in run_starts(checkpoint)]
-    wanted = []
+    rewinds = []
     for sink, place in file_sinks(checkpoint):
         mark = read_mark(place)
         foreign = None if mark is None else foreign_from(mark, known)
@@ -50,15 +50,15 @@ def plan_rewind(checkpoint: Path) -> list[SinkRewind]:
             )
         if foreign is not None or (last is not None and last > planned(checkpoint)):
             first = min(committed(checkpoint) + 1, foreign if foreign is not None else committed(checkpoint) + 1)
-            wanted.append(SinkRewind(sink, rewind_of(place, first)))
-    return wanted
+            rewinds.append(SinkRewind(sink, rewind_of(place, first)))
+    return rewinds
 
 
-def rewind(checkpoint: Path, wanted: list[SinkRewind]) -> None:
-    """Carries out what was planned; no run may be at work on the checkpoint."""
+def rewind(checkpoint: Path, rewinds: list[SinkRewind]) -> None:
+    """Executes planned rewinds; no run may be active on the checkpoint."""
     known = {s.epoch.id for s in run_starts(checkpoint)}
     with Alone(checkpoint):
         rewind_files(rewind_of(checkpoint / "eddyline" / "dead_letter", committed(checkpoint) + 1))
-        for w in wanted:
+        for w in rewinds:
             rewind_files(w.rewind)
             rewind_mark(w.rewind, known)

@@ -1,7 +1,7 @@
 """A run of a pipeline: Spark's StreamingQuery under its own names, with the figures of its micro-batches.
 
-`stop` ends a run at once, in the middle of a micro-batch if need be, which the next run does again; `finish` lets the
-micro-batch end first. Nothing is lost or doubled either way.
+`stop` ends a run at once; the next run replays an interrupted micro-batch. `finish` waits for the end of the
+micro-batch. Neither loses or duplicates rows.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.errors import Error
-from eddyline.spark.run.failures import is_gone, reaching_spark, told
+from eddyline.spark.run.failures import as_error, is_gone, reaching_spark
 from eddyline.spark.run.progress import Figures, Progress
 
-LOOK = 0.05  # seconds between looks at a run or a micro-batch that is to end
-PATIENCE = 2.0  # seconds that Spark may take to tell that a run has ended
+LOOK = 0.05  # seconds between polls for the end of a run or a micro-batch
+PATIENCE = 2.0  # seconds that Spark may take to report the end of a run
 
 
 class Run:
     def __init__(self, query: StreamingQuery, progress: Progress) -> None:
         self.query = query
         self.progress = progress
-        self.ended = threading.Event()  # Spark has told that the run has ended
+        self.ended = threading.Event()  # set when Spark has reported the end of the run
 
-    # as StreamingQuery has them
+    # the interface of StreamingQuery
 
     @property
     def id(self) -> str:
@@ -73,7 +73,7 @@ class Run:
             return self.query.recentProgress
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
-        """Waits until the run ends, or for so many seconds. Ctrl-C stops the run, and then raises KeyboardInterrupt.
+        """Waits until the run ends, or for `timeout` seconds. Ctrl-C stops the run, and then raises KeyboardInterrupt.
 
         The wait is in Python: a Ctrl-C in the middle of a call to Spark would break the connection to it.
         """
@@ -86,7 +86,7 @@ class Run:
         with reaching_spark():
             if deadline is not None and self.query.isActive:
                 return False
-            return self.query.awaitTermination(timeout)  # it has ended: this raises why, if it has failed
+            return self.query.awaitTermination(timeout)  # the run has ended: this raises its error, if any
 
     def processAllAvailable(self) -> None:
         with reaching_spark():
@@ -101,7 +101,7 @@ class Run:
             return self.query.exception()
 
     def stop(self) -> None:
-        """Returns when Spark has told all who listen, so that a program may end right after it."""
+        """Stops the run. Returns when Spark has notified all listeners, so that a program may exit right after."""
         active = self.isActive
         if not active:
             return
@@ -109,10 +109,10 @@ class Run:
             self.query.stop()
         self.ended.wait(PATIENCE)
 
-    # and more
+    # beyond StreamingQuery
 
     def finish(self, hurry: threading.Event | None = None) -> None:
-        """Stops when the micro-batch that is being worked on has ended, or when there is `hurry`."""
+        """Stops the run when the current micro-batch has ended, or when `hurry` is set."""
         hurry = hurry or threading.Event()
         before = self._last_batch()
         while self.isActive and self._busy() and self._last_batch() == before and not hurry.wait(LOOK):
@@ -120,18 +120,18 @@ class Run:
         self.stop()
 
     def error(self) -> Error | None:
-        """Why the run has failed, as Eddyline says it, where `exception` has Spark's account; None if it has not."""
+        """The error of a failed run as an Error, where `exception` has Spark's; None if it has not failed."""
         try:
-            found = self.exception()
+            failure = self.exception()
         except Error as e:  # Spark itself has died
             return e
-        return None if found is None else told(found)
+        return None if failure is None else as_error(failure)
 
     def figures(self) -> Figures | None:
-        """Of the last micro-batch of which Spark has told; None before the first."""
+        """The figures of the last micro-batch that Spark has reported; None before the first."""
         with reaching_spark():
-            for said in self.query.recentProgress:
-                self.progress.heard(json.loads(said.json))
+            for event in self.query.recentProgress:
+                self.progress.heard(json.loads(event.json))
         return self.progress.latest
 
     def _busy(self) -> bool:
@@ -140,15 +140,15 @@ class Run:
 
     def _last_batch(self) -> int:
         with reaching_spark():
-            said = self.query.lastProgress
-            return -1 if said is None else int(json.loads(said.json)["batchId"])
+            event = self.query.lastProgress
+            return -1 if event is None else int(json.loads(event.json)["batchId"])
 
 
 @contextmanager
 def noting_interrupts() -> Iterator[threading.Event]:
-    """Lets Ctrl-C set an event, in place of what Python and Spark do: raise in the middle of whatever is called.
+    """Makes Ctrl-C set an event; the handlers of Python and Spark would raise in the middle of a call.
 
-    A handler that the user has set stays, and so does everything outside of the main thread.
+    A handler of the user is not replaced. Outside the main thread nothing changes.
     """
     interrupted = threading.Event()
     before = signal.getsignal(signal.SIGINT)

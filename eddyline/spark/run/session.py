@@ -1,10 +1,9 @@
-"""The Spark session of the command line: what pipelines want is set, and Spark is quiet.
+"""The Spark session of the command line, with the settings that pipelines need and quiet logs.
 
-Spark runs in a session of its own, as POSIX has it, so that Ctrl-C reaches the command alone, which then stops the
-pipeline in order. What the JVM writes to stderr comes through here, so that it does not break a live display. Unless
-all logs are wanted, three things are left out that no setting of Spark's silences: the warning of the JVM about its
-modules, what the first Python worker of `transformWithState` prints about itself, and the last words of a streaming
-source that Spark has ended.
+Spark runs in its own POSIX session, so that Ctrl-C reaches only the command, which then stops the pipeline in order.
+The JVM's stderr passes through this module, so that it does not break a live display. Unless all logs are wanted, three
+messages are dropped that no setting of Spark disables: the warning of the JVM about its modules, the output of the
+first Python worker of `transformWithState`, and the traceback of a streaming source that Spark has ended.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2-quiet.properties")
 def session(
     master: str | None, name: str, *, logs: Logs = "quiet", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session, or the one that is there. `conf` goes before what is set here."""
+    """A new session, or the existing one. `conf` overrides the settings made here."""
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return SparkSession.builder.appName(name).getOrCreate()  # another has started Spark: it has set what it wants
+        return SparkSession.builder.appName(name).getOrCreate()  # Spark is already started, with its own settings
     wanted = settings(master or "local[*]", name) | dict(conf or {})
     environment(wanted["spark.master"], logs)
-    found = SparkConf().setAll(list(wanted.items()))
+    spark_conf = SparkConf().setAll(list(wanted.items()))
     try:
-        gateway = _gateway(found, logs)
+        gateway = _gateway(spark_conf, logs)
         if _have_own_python(wanted):
             start_residents(wanted["spark.master"], gateway.proc.pid)
-        SparkContext(conf=found, gateway=gateway)
+        SparkContext(conf=spark_conf, gateway=gateway)
     except PySparkRuntimeError as e:
         if e.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -58,7 +57,7 @@ def session(
 
 
 def stop(spark: SparkSession) -> None:
-    """Ends Spark; one whose JVM has died has nothing to end."""
+    """Stops Spark, unless its JVM has died."""
     try:
         spark.conf.get("spark.app.name")
     except Exception as e:
@@ -69,22 +68,22 @@ def stop(spark: SparkSession) -> None:
 
 
 def settings(master: str, name: str) -> dict[str, str]:
-    found = {
+    conf = {
         "spark.master": master,
         "spark.app.name": name,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
     }
     if is_local(master):
-        # Pipelines have no tables of Spark's, and none of its folders should appear where the command is run.
-        found |= {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse"}
-    return found
+        # Pipelines use no tables of Spark; its warehouse folder should not appear in the current folder.
+        conf |= {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse"}
+    return conf
 
 
 def environment(master: str, logs: Logs) -> None:
-    """What Spark's own processes are told through the environment; what the user has set there stays."""
+    """Sets environment variables for Spark's processes; variables that the user has set are kept."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # A JVM has hundreds of threads, and an arena of memory for each few of them grows for hours.
+    # A JVM has hundreds of threads; without a limit, their memory arenas grow for hours.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
     if is_local(master):
@@ -96,13 +95,13 @@ def environment(master: str, logs: Logs) -> None:
 
 
 def _have_own_python(conf: Mapping[str, str]) -> bool:
-    """Whether Spark's workers run here, with this Python and its modules: then residents can be started from here."""
+    """Whether Spark's workers run on this machine with this Python: then residents can be started in advance."""
     others = {"spark.pyspark.python", "spark.submit.pyFiles", "spark.files"} & conf.keys()
     return is_local(conf["spark.master"]) and os.environ["PYSPARK_PYTHON"] == sys.executable and not others
 
 
 def use_own_python(spark: SparkSession) -> None:
-    """Lets a local Spark that somebody else has started run its workers with this Python, unless one was chosen."""
+    """Makes a local Spark that was started elsewhere run its workers with this Python, unless another was chosen."""
     if is_remote():
         return  # its server has chosen
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None) is not None
@@ -135,10 +134,10 @@ def _pass_on(lines: TextIO, noise: Iterable[str]) -> None:
 
 
 def without(lines: Iterable[str], noise: Iterable[str]) -> Iterable[str]:
-    """The lines that hold no noise; what only leads on from a dropped line is dropped with it.
+    """The lines without noise and without continuations of dropped lines.
 
-    With noise to drop, neither is a traceback shown that says no more than that Spark has ended a streaming source:
-    its Python process may see the closed connection before it is told to end.
+    If `noise` is not empty, it also drops tracebacks that only mean that Spark has ended a streaming source: its Python
+    process may see the closed connection before the request to exit.
     """
     noise = tuple(noise)
     dropped = False

@@ -1,4 +1,4 @@
-"""What is fixed for the life of a run, or for one micro-batch, and known to every process of it."""
+"""Settings of a run and of a micro-batch, the same in every process."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Settings:
     clock_policy: Literal["min", "max"]
     base: str  # relative paths of sinks begin here
     on_bad_rows: Literal["set apart", "stop"]
-    on_error: Literal["quarantine", "null"]  # for queries that say nothing themselves
-    identity: str = ""  # of the checkpoint: another one may have been at the same place before
-    durability: Literal["fsync", "none"] = "fsync"  # whether files are on the disk before they are announced
-    dead_letter_limit: int | None = None  # bytes that the rows set apart of a stream may take; the oldest go first
-    key: bytes = field(default=b"", repr=False)  # by which approvals of functions are told; empty: the user's own
+    on_error: Literal["quarantine", "null"]  # for queries without this option
+    identity: str = ""  # of the checkpoint; distinguishes it from earlier ones in the same folder
+    durability: Literal["fsync", "none"] = "fsync"  # whether files are synced before they are published
+    dead_letter_limit: int | None = None  # bytes of a dead-letter table; the oldest rows are removed
+    key: bytes = field(default=b"", repr=False)  # the key of function approvals; empty: the user's own
 
     @property
     def own(self) -> Path:
-        """Eddyline's own files beside those of Spark's checkpoint."""
+        """The folder of Eddyline's files in Spark's checkpoint."""
         return Path(self.checkpoint) / "eddyline"
 
     def log(self) -> CommitLog:
@@ -54,12 +54,12 @@ class Settings:
 
 
 def pipeline_file(checkpoint: Path) -> Path:
-    """What was fixed by the first run of a checkpoint."""
+    """The file with the properties that the first run of a checkpoint fixed."""
     return checkpoint / "eddyline" / "pipeline.json"
 
 
 def identity_of(checkpoint: Path) -> str:
-    """By which a checkpoint is told from others at the same place; empty if it has none, or is yet to begin."""
+    """The identity of a checkpoint; empty if it has none or does not exist yet."""
     try:
         return str(json.loads(pipeline_file(checkpoint).read_text()).get("identity", ""))
     except (OSError, ValueError, AttributeError):
@@ -67,7 +67,7 @@ def identity_of(checkpoint: Path) -> str:
 
 
 def fix_sources(settings: Settings, names: Sequence[str]) -> None:
-    """Spark's plan has its sources for good: they are those of the first micro-batch."""
+    """Records the sources; raises if they differ from those of the first micro-batch, which Spark's plan fixes."""
     folder = Path(settings.checkpoint)
     saved = json.loads(pipeline_file(folder).read_text())
     known = saved.get("sources", list(names))
@@ -77,7 +77,7 @@ def fix_sources(settings: Settings, names: Sequence[str]) -> None:
             hint="Declare the same streams and tables in the same order, or begin another checkpoint.",
         )
     if known != list(names):
-        shutil.rmtree(folder / "sources", ignore_errors=True)  # what Spark has seen of others that never began
+        shutil.rmtree(folder / "sources", ignore_errors=True)  # Spark's logs of sources that were never read
     write_whole(pipeline_file(folder), json.dumps(saved | {"sources": list(names)}))
 
 
@@ -91,7 +91,7 @@ def sources_of(checkpoint: Path) -> list[str]:
 
 
 def has_begun(checkpoint: Path) -> bool:
-    """Whether Spark has planned a micro-batch: from then on sources, and what scripts have said, stay."""
+    """Whether Spark has planned a micro-batch: from then on, sources and script statements are fixed."""
     return any(f.name.isdigit() for f in (checkpoint / "offsets").glob("*"))
 
 
@@ -100,32 +100,32 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def write_whole(file: Path, text: str, durability: Durability = "fsync") -> None:
-    """Writes a file, its owner's alone, that is there whole or not at all, also after a loss of power."""
+    """Writes a file atomically, also across a power failure, readable only by its owner."""
     # Several threads and processes may write the same file: each has a file of its own until it is whole.
-    beside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
     with writing(f"The file {str(file)!r}"):
         if not file.parent.is_dir():
             make_folder(file.parent)
         try:
-            with os.fdopen(open_private(beside, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as f:
+            with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as f:
                 f.write(text)
                 f.flush()
                 if durability == "fsync":
                     os.fsync(f.fileno())
-            os.replace(beside, file)
+            os.replace(temporary, file)
             if durability == "fsync":
                 fsync_folder(file.parent)
         except OSError:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What a micro-batch is, the same for all its partitions."""
+    """The parameters of a micro-batch, the same for all its partitions."""
 
     batch: int
     version: int  # of the catalog
     now: int  # wall clock, milliseconds
-    clocks: dict[str, Any]  # by stream: how its clock stood before
-    amended: int = 0  # how often a later commit of the catalog took the place of the one it was planned with
+    clocks: dict[str, Any]  # by stream: its clock before the micro-batch
+    amended: int = 0  # how often a later commit replaced the planned one

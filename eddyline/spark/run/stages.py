@@ -1,7 +1,7 @@
-"""The two Python stages of the plan, thin: they carry blocks between Spark and the residents.
+"""The two Python stages of the plan, which only pass blocks between Spark and the residents.
 
-`pack` runs where source partitions are; `Process` runs once per bucket and holds its state. Which commit of the catalog
-is in force in a micro-batch is read from Spark's own offset log and from amendments, so that a replay finds the same.
+`pack` runs in the tasks of source partitions; `Process` runs once per bucket and holds its state. The catalog commit of
+a micro-batch is read from Spark's own offset log and from amendments, so that a replay uses the same one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from eddyline.spark.worker.calling import call, slot_of_bucket, slot_of_partitio
 
 PACKED = "bucket int, source int, partition int, number int, body binary"
 REPORTS = "report string"
-REPORT = -1  # the number of a block that is for the driver, and no part of the bucket's input
+REPORT = -1  # the number of a block for the driver, which is not input of the bucket
 BATCH_TAG = "eddyline-batch-"
-PIECE = 64 * 2**20  # bytes of rows that are handed over at once
+PIECE = 64 * 2**20  # bytes of rows that are sent to a resident at once
 
 _packed_schema = pa.schema(
     [(n, pa.int32()) for n in ("bucket", "source", "partition", "number")] + [("body", pa.binary())]
@@ -63,7 +63,7 @@ def pack(
 
 
 def _rows(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[Any, ...]) -> Iterator[Any]:
-    """Hands rows over piece by piece; what each was packed to."""
+    """Sends rows to the resident piece by piece; yields the blocks of each piece."""
     resident.send(("pack", *about))
     for piece in _pieces(batches, about[2]):
         resident.send_bytes(piece)
@@ -72,24 +72,25 @@ def _rows(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[
 
 
 def _files(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[Any, ...]) -> Iterator[Any]:
-    """Hands the names of files over; what their rows were packed to."""
+    """Sends file names to the resident; yields the blocks of their rows."""
     resident.send(("pack files", *about, [name for b in batches for name in b.column(0).to_pylist()]))
     while blocks := _answer(resident):
         yield blocks
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], relation: str) -> Iterator[bytes]:
-    """The rows; of the control source, none. A worker that leaves some unread is ended: a new one takes seconds."""
-    waiting: list[pa.RecordBatch] = []
+    """The rows in pieces; none for the control source, whose rows are read because Spark ends a worker with unread
+    input, and starting another takes seconds."""
+    pending: list[pa.RecordBatch] = []
     size = 0
     for b in batches:
-        waiting.append(b)
+        pending.append(b)
         size += b.nbytes
         if size >= PIECE:
-            yield _stream(waiting)
-            waiting, size = [], 0
-    if relation and sum(b.num_rows for b in waiting):
-        yield _stream(waiting)
+            yield _stream(pending)
+            pending, size = [], 0
+    if relation and sum(b.num_rows for b in pending):
+        yield _stream(pending)
 
 
 def _stream(batches: list[pa.RecordBatch]) -> bytes:
@@ -107,7 +108,7 @@ def _row(*values: Any) -> pa.RecordBatch:
 
 
 class Process(StatefulProcessor):
-    """One bucket: its state is a head and segments; the resident says how they change."""
+    """One bucket: its state is a head and segments; the resident computes their updates."""
 
     def __init__(self, settings: Settings, keys: list[int]) -> None:
         self.settings = settings
@@ -119,15 +120,15 @@ class Process(StatefulProcessor):
         self.segments = handle.getMapState("segments", StructType([StructField("name", StringType())]), binary)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        begun = time.perf_counter()
-        given = sorted(((r.source, r.partition, r.number), bytes(r.body)) for r in rows)
-        found = self.head.get()
-        head = None if found is None else bytes(found[0])
+        started = time.perf_counter()
+        placed = sorted(((r.source, r.partition, r.number), bytes(r.body)) for r in rows)
+        saved = self.head.get()
+        head = None if saved is None else bytes(saved[0])
         bucket = self.keys.index(int(key[0]))
         loaded = time.perf_counter()
         read = 0
         with call(slot_of_bucket(self.settings.checkpoint, bucket)) as resident:
-            resident.send(("step", self.settings, bucket, batch_of(_task()), head, given))
+            resident.send(("step", self.settings, bucket, batch_of(_task()), head, placed))
             kind, *answer = _checked(resident.recv())
             while kind == "need":
                 segment = self.segments.getValue((answer[0],))
@@ -144,7 +145,7 @@ class Process(StatefulProcessor):
             self.segments.removeKey((name,))
         self.head.update((head,))
         done = time.perf_counter()
-        report |= {"input_seconds": loaded - begun, "call_seconds": stepped - loaded, "state_seconds": done - stepped}
+        report |= {"input_seconds": loaded - started, "call_seconds": stepped - loaded, "state_seconds": done - stepped}
         yield Row(report=json.dumps(report | {"read": read}))
 
     def close(self) -> None:
@@ -169,8 +170,8 @@ def _task() -> TaskContext:
 
 @contextmanager
 def as_batch(spark: SparkSession, batch: int) -> Iterator[None]:
-    """Tells the tasks of the jobs inside which micro-batch they belong to, where Spark does not: over Spark Connect,
-    delivery starts the job, and not the streaming query."""
+    """Tags the jobs inside with their micro-batch over Spark Connect, where delivery, and not the streaming query,
+    starts the job."""
     tag = f"{BATCH_TAG}{batch}"
     if is_remote():
         spark.addTag(tag)
@@ -182,16 +183,16 @@ def as_batch(spark: SparkSession, batch: int) -> Iterator[None]:
 
 
 def batch_of(task: TaskContext) -> int:
-    found = task.getLocalProperty("streaming.sql.batchId")
-    if found is not None:
-        return int(found)
+    batch = task.getLocalProperty("streaming.sql.batchId")
+    if batch is not None:
+        return int(batch)
     tag = re.search(rf"{BATCH_TAG}(\d+)", task.getLocalProperty("spark.job.tags") or "")
     assert tag is not None, "Spark or delivery says which micro-batch a task belongs to"
     return int(tag[1])
 
 
 def moment_of(settings: Settings, batch: int) -> Moment:
-    """The commit and the time that Spark's offset log has for a micro-batch, and how the clocks stood before it."""
+    """The commit and the time of a micro-batch from Spark's offset log, and the clocks before it."""
     offset = read_offset(Path(settings.checkpoint), batch)
     before = settings.clocks_file(batch - 1)
     clocks = json.loads(before.read_text()) if batch else {}

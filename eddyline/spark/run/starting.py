@@ -1,4 +1,4 @@
-"""What a local run starts ahead, while Spark itself starts: residents, and the Python workers of every core.
+"""Starts residents and Python workers of a local run in advance, while Spark starts.
 
 The first micro-batch would otherwise wait for them: a resident imports for one second, a worker for half of one.
 """
@@ -26,13 +26,13 @@ def start_residents(master: str, executor: int) -> None:
 
 
 def start_workers(spark: SparkSession, master: str) -> None:
-    """Runs a small job, so that Spark has loaded what Python stages need, and its workers are there."""
+    """Runs a small job, so that Spark loads the classes of Python stages and starts its workers."""
     tasks = cores(master)
     _in_background(lambda: spark.range(tasks, numPartitions=tasks).mapInArrow(_nothing, stages.PACKED).collect())
 
 
 def cores(master: str) -> int:
-    """Of a local Spark: local[2] has two, local[*] those of the machine, and local one."""
+    """The cores of a local Spark: local[2] has two, local[*] those of the machine, and local one."""
     number = re.match(r"local\[(\d+|\*)", master)
     if number is None:
         return 1
@@ -44,13 +44,13 @@ def _start_resident(slot: int, executor: int) -> None:
 
 
 def _nothing(batches: Iterator[Any]) -> Iterator[Any]:
-    """Spark's workers import this module, and with it what stages import."""
+    """Yields nothing; its purpose is that Spark's workers import this module and its imports."""
     for _ in batches:
         yield from ()
 
 
 def _in_background(work: Callable[[], Any]) -> None:
-    """What goes wrong here goes wrong again, and is told, when it is needed."""
+    """Runs `work` in a thread. Errors are ignored: they occur again, and are reported, when the result is needed."""
 
     def attempt() -> None:
         with suppress(Exception):

@@ -1,7 +1,7 @@
-"""Whether a checkpoint is whole, as far as its files tell: each problem is a sentence that names the file.
+"""Verifies the files of a checkpoint: each problem is a sentence that names the file.
 
-Spark's files are held against the checksums beside them, the catalog's against their digests. State is there if, for
-every bucket, some snapshot and all changes since lead to the last committed micro-batch.
+Spark's files are compared with their checksum files, the catalog's with their digests. State is complete if every
+bucket has a snapshot and all later changes up to the last committed micro-batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 
 
 def problems(checkpoint: Path) -> Iterator[str]:
-    """What is wrong with a checkpoint; nothing if all is well."""
+    """The problems of a checkpoint; empty if there are none."""
     try:
         known = fixed(checkpoint)
     except Error as e:
@@ -43,25 +43,25 @@ def problems(checkpoint: Path) -> Iterator[str]:
 
 
 def _checksums(checkpoint: Path) -> Iterator[str]:
-    for beside in sorted(checkpoint.rglob(".*.crc")):
-        file = beside.with_name(beside.name[1:-4])
+    for checksums in sorted(checkpoint.rglob(".*.crc")):
+        file = checksums.with_name(checksums.name[1:-4])
         if not file.exists():
             yield f"{file} is missing."
-        elif not sum_matches(file, beside):
+        elif not sum_matches(file, checksums):
             yield f"{file} is damaged: it does not match its checksum."
 
 
-def sum_matches(file: Path, beside: Path) -> bool:
-    """Whether a file is what Hadoop's checksum file says: CRC-32 of every so many bytes."""
-    said = beside.read_bytes()
-    if said[:4] != b"crc\0" or len(said) < 8:
+def sum_matches(file: Path, checksums: Path) -> bool:
+    """Whether a file matches Hadoop's checksum file, which has the CRC-32 of every chunk."""
+    expected = checksums.read_bytes()
+    if expected[:4] != b"crc\0" or len(expected) < 8:
         return False
-    (size,) = struct.unpack(">i", said[4:8])
+    (size,) = struct.unpack(">i", expected[4:8])
     sums = []
     with file.open("rb") as f:
         while piece := f.read(size):
             sums.append(zlib.crc32(piece))
-    return said[8:] == struct.pack(f">{len(sums)}I", *sums)
+    return expected[8:] == struct.pack(f">{len(sums)}I", *sums)
 
 
 def _catalog(checkpoint: Path) -> Iterator[str]:
@@ -102,10 +102,10 @@ def _batches(checkpoint: Path) -> Iterator[str]:
 
 
 def _sources(checkpoint: Path, offsets: Path) -> Iterator[str]:
-    """Whether the log of every source of files reaches as far as a micro-batch says."""
+    """Checks that the log of every file source has the entry that the offsets of a micro-batch name."""
     for i, line in enumerate(offsets.read_text().splitlines()[2:]):
-        said = json.loads(line) if line.startswith("{") else {}
-        entry = said.get("logOffset", -1)
+        offset = json.loads(line) if line.startswith("{") else {}
+        entry = offset.get("logOffset", -1)
         files = [checkpoint / "sources" / str(i) / name for name in (f"{entry}", f"{entry}.compact")]
         if entry >= 0 and not any(f.exists() for f in files):
             yield f"{files[0]} is missing."
@@ -115,35 +115,35 @@ def _state(checkpoint: Path, buckets: int) -> Iterator[str]:
     version = committed(checkpoint) + 1
     for bucket in range(buckets if version else 0):
         folder = checkpoint / "state" / "0" / str(bucket)
-        found: dict[str, dict[int, Path]] = {"zip": {}, "changelog": {}}
+        versions: dict[str, dict[int, Path]] = {"zip": {}, "changelog": {}}
         for file in folder.glob("*") if folder.is_dir() else ():
             match = _VERSION.fullmatch(file.name)
             if match is not None:
-                found[match[2]][int(match[1])] = file
-        base = max((v for v in found["zip"] if v <= version), default=0)
+                versions[match[2]][int(match[1])] = file
+        base = max((v for v in versions["zip"] if v <= version), default=0)
         for v in range(base + 1, version + 1):
-            if v not in found["changelog"]:
+            if v not in versions["changelog"]:
                 yield f"{folder / f'{v}.changelog'} is missing: the state after micro-batch {v - 1}."
         if base:
-            yield from _snapshot(found["zip"][base])
+            yield from _snapshot(versions["zip"][base])
 
 
 def _snapshot(file: Path) -> Iterator[str]:
     try:
         with zipfile.ZipFile(file) as packed:
             bad = packed.testzip()
-            said = json.loads(packed.read("metadata").partition(b"\n")[2])
+            metadata = json.loads(packed.read("metadata").partition(b"\n")[2])
     except (zipfile.BadZipFile, KeyError, ValueError, OSError) as e:
         yield f"{file} is damaged: {e}."
         return
     if bad is not None:
         yield f"{file} is damaged: {bad} in it."
-    for table in said.get("sstFiles", []):
-        there = file.parent / "SSTs" / table["dfsSstFileName"]
-        if not there.exists():
-            yield f"{there} is missing."
-        elif there.stat().st_size != table["sizeBytes"]:
-            yield f"{there} is damaged: it has {there.stat().st_size} bytes, not {table['sizeBytes']}."
+    for table in metadata.get("sstFiles", []):
+        sst_file = file.parent / "SSTs" / table["dfsSstFileName"]
+        if not sst_file.exists():
+            yield f"{sst_file} is missing."
+        elif sst_file.stat().st_size != table["sizeBytes"]:
+            yield f"{sst_file} is damaged: it has {sst_file.stat().st_size} bytes, not {table['sizeBytes']}."
 
 
 def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
     try:
         sinks = list(file_sinks(checkpoint))
     except Error:
-        return  # the catalog cannot be read, which has been said
+        return  # the unreadable catalog was reported before
     for sink, place in sinks:
         last = last_batch(place)
         try:
