@@ -1,1 +1,1 @@
-"""Delivery: what the folder of a file sink says of itself, how it is read, and how it is compacted, without Spark."""
+"""Delivery: the changes of a step, and the marks, reading and compaction of file sinks. Needs no Spark."""

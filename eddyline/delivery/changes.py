@@ -1,6 +1,6 @@
-"""What one push, advance or change of a table did to the answers of the queries.
+"""Changes: how one push, advance or change of a table changed the answers of queries.
 
-Rows are built only when asked for: counting and listing queries look at positions, not at values.
+Result rows are built on demand: counting and listing queries need only positions, not values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("
 
 @dataclass(frozen=True)
 class Arrival:
-    """Rows of one stream in a push: arrival numbers begin at `start`; `positions` are their places in the push."""
+    """Rows of one stream in a push: arrival numbers begin at `start`; `positions` are their positions in the push."""
 
     stream: str
     start: int
@@ -46,20 +46,20 @@ class Changes:
         arrivals: Sequence[Arrival],
         names: Lookup,
         warnings: Callable[[], Sequence[FunctionWarning]] = tuple,
-        tell: Callable[[], None] = lambda: None,
+        warn_failures: Callable[[], None] = lambda: None,
     ) -> None:
-        """`warnings` gives what went wrong in functions, `tell` warns of families that failed."""
-        self._given = parts
+        """`warnings` returns the failed calls of functions; `warn_failures` warns of families that failed."""
+        self._unresolved = parts
         self._arrivals = arrivals
         self._names = names
-        self._warn = warnings
-        self._tell = tell
+        self._function_warnings = warnings
+        self._warn_failures = warn_failures
 
     @cached_property
     def _parts(self) -> list[Part]:
-        """The initial answers of new queries are computed when they are first asked for."""
-        parts = [p.resolve() for p in self._given]
-        self._tell()
+        """The parts; the initial answers of new queries are computed on first use."""
+        parts = [p.resolve() for p in self._unresolved]
+        self._warn_failures()
         return parts
 
     def count(self) -> int:
@@ -78,19 +78,19 @@ class Changes:
 
     @cached_property
     def _warnings(self) -> list[FunctionWarning]:
-        _ = self._parts  # made before it is known what went wrong in it
-        return list(self._warn())
+        _ = self._parts  # computing the parts may add warnings
+        return list(self._function_warnings())
 
     def warnings(self) -> list[FunctionWarning]:
-        """The functions whose calls failed in this step, for how many rows, and how the first of them did."""
+        """The functions whose calls failed in this step, with the number of rows and the first error."""
         return list(self._warnings)
 
     def failures(self) -> list[FamilyFailure]:
-        """The families in quarantine, which took no step; whoever asks for rows of their queries gets an error."""
+        """The families in quarantine, which skipped this step; reading rows of their queries raises an error."""
         return list(dict.fromkeys(p.outcome for p in self._parts if isinstance(p.outcome, FamilyFailure)))
 
     def rows(self, name: str) -> pa.Table:
-        """The changes of one query: op, ts, exp, then its own columns. For a family, `query` comes first."""
+        """The changes of one query: op, ts, exp, then its own columns. For a family, `query` is the first column."""
         family = self._names.family(name, self._parts)
         if family is not None:
             self._require_step(family, name)
@@ -115,13 +115,13 @@ class Changes:
         first = order[offsets[:-1]]
         names = self._query_names(family, delta.take(order))
         queries = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
-        found = as_table(family, delta.take(first).spread())
-        own = found.select(range(3, found.num_columns))
-        table = pa.table([*own.columns, *found.columns[:3]], names=[*own.column_names, *found.column_names[:3]])
+        changes = as_table(family, delta.take(first).spread())
+        own = changes.select(range(3, changes.num_columns))
+        table = pa.table([*own.columns, *changes.columns[:3]], names=[*own.column_names, *changes.column_names[:3]])
         return table.append_column("queries", queries)
 
     def affected(self, family_name: str) -> pa.Table:
-        """Per arriving row, whose answers it changed: stream, row (its place in the push), queries."""
+        """Per arriving row, the queries whose answers it changed: stream, row (its position in the push), queries."""
         family = self._family(family_name)
         last, query = self._pairs(family)
         arrivals, first = np.unique(last, return_index=True)
@@ -146,27 +146,27 @@ class Changes:
         return len(self._pairs(family)[0])
 
     def sets(self, family_name: str) -> list[QuerySets]:
-        """As `affected`, but compact, for rows that belong to very many queries: by stream, a set for each row."""
+        """As `affected`, but compact, for rows that affect very many queries: by stream, a set for each row."""
         family = self._family(family_name)
         parts = [p for p in self._parts if p.family is family]
-        found = []
+        sets = []
         for part in parts:
             for a in self._arrivals:
                 rows, portions = self._portions(part, a)
                 if portions:
-                    found.append(QuerySets(a.stream, rows, portions, part.queries))
-        return found
+                    sets.append(QuerySets(a.stream, rows, portions, part.queries))
+        return sets
 
     def _portions(self, part: Part, arrival: Arrival) -> tuple[Ints, list[Portion]]:
-        """The sets of one stream's rows, and their places in the push; none if the part is not about them."""
+        """The sets of one stream's rows, and their positions in the push; empty if the part is of another stream."""
         n = len(arrival.positions)
-        found = part.result()
-        if isinstance(found, Deferred):
-            which = found.arrived.last - arrival.start  # the same for all: of this stream or of another
-            mine = len(which) > 0 and 0 <= which[0] < n
+        changes = part.result()
+        if isinstance(changes, Deferred):
+            which = changes.arrived.last - arrival.start  # all rows of a part are of the same stream
+            of_this_stream = len(which) > 0 and 0 <= which[0] < n
             with computing(part.family):
-                return (arrival.positions[which], found.sets) if mine else (which, [])
-        last, query = distinct_pairs(found, [arrival])
+                return (arrival.positions[which], changes.sets) if of_this_stream else (which, [])
+        last, query = distinct_pairs(changes, [arrival])
         row, position = (last - arrival.start).astype(np.int32), part.queries.positions(query).astype(np.int32)
         return arrival.positions, [Portion(0, n, (lists(n, row, position),))] if len(row) else []
 
@@ -187,7 +187,7 @@ class Changes:
         return family
 
     def _require_step(self, family: Family, name: str) -> None:
-        """Refuses to tell the changes of a family that failed: there may be some that nobody knows."""
+        """Raises if the family failed: its changes are incomplete."""
         for p in self._parts:
             if p.family is family and isinstance(p.outcome, FamilyFailure):
                 raise p.outcome.refusal(name)
@@ -211,7 +211,7 @@ class Changes:
 
 
 def distinct_pairs(delta: Delta, arrivals: Sequence[Arrival]) -> tuple[Ints, Ints]:
-    """Distinct (arrival number, query) of the changes that some arrivals made, in that order."""
+    """Distinct (arrival number, query) of the changes that `arrivals` caused, in that order."""
     mine = np.zeros(len(delta), np.bool_)
     for a in arrivals:
         mine |= (delta.last >= a.start) & (delta.last < a.start + len(a.positions))
@@ -223,14 +223,14 @@ def distinct_pairs(delta: Delta, arrivals: Sequence[Arrival]) -> tuple[Ints, Int
 
 
 class Lookup:
-    """How a name given to `Changes` is understood: as it was then, families first, also if dropped since."""
+    """Resolves names given to `Changes` as of the step, families first, even if they were dropped since."""
 
     def __init__(self, registry: Registry, when: Literal["then", "now"] = "then") -> None:
-        """`now`: names as they are when asked, for changes that are none."""
+        """`now`: resolves names at the time of the call, for empty changes."""
         self._registry = registry
         self._then = {f.number: (f, f.queries.next_id) for f in registry} if when == "then" else None
 
-    def _was_there(self, family: Family, query: int = 0) -> bool:
+    def _existed(self, family: Family, query: int = 0) -> bool:
         return self._then is None or query < self._then.get(family.number, (family, 0))[1]
 
     def family(self, name: str, parts: Sequence[Part]) -> Family | None:
@@ -242,9 +242,9 @@ class Lookup:
 
     def query(self, name: str, parts: Sequence[Part]) -> tuple[Family, int]:
         found = self._registry.owner(name) if isinstance(name, str) else None
-        if found is not None and self._was_there(*found):
+        if found is not None and self._existed(*found):
             return found
-        for p in parts:  # it has been dropped since, and its name may belong to another
+        for p in parts:  # dropped since; its name may belong to another query now
             places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]
             if len(places):
                 return p.family, int(p.queries.ids_at(places[-1:])[0])

@@ -1,14 +1,13 @@
-"""Compaction: the files of old micro-batches, five or more of each, become few larger ones, folder by folder.
+"""Compaction: merges the files of old micro-batches into a few larger ones, folder by folder.
 
-Adjacent files are merged into one that takes the name of the last of them: whoever has seen that name (a file stream
-of Spark's goes by names) does not take it for new rows. The merged file replaces the last one in one step, and only
-then the others are removed, so a listing always has every row; between the two steps some rows are there twice, which
-readers can tell by (batch, position). `.eddyline.compaction` is written before the first step and after the second: a
-reader that finds it changed, or in the middle, drops the repeats, and after a crash the next compaction ends what it
-says.
+Adjacent files are merged into one that gets the name of the last of them: a reader that knows files by name (a file
+stream of Spark) does not read it as new rows. The merged file atomically replaces the last one; then the others are
+removed. A listing therefore always has every row; between the two steps some rows are duplicated, with the same (batch,
+position). `.eddyline.compaction` is written before the first step and after the second: a reader that sees it change,
+or in state "merging", drops the repeats. After a crash, the next compaction completes the logged merge.
 
-Files are merged while the older one is at most `FACTOR` times as large as what it is merged with, so a row is written a
-logarithmic number of times, and never beyond `TARGET` bytes.
+Files are merged while the older one is at most `FACTOR` times as large as the newer ones together, so a row is written
+a logarithmic number of times, and never beyond `TARGET` bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from eddyline.delivery.marks import PartFile, folders_of, parts_of
 from eddyline.errors import StateError
 
 LOG, LOCK = ".eddyline.compaction", ".eddyline.lock"
-TARGET = 128 * 2**20  # bytes of a file that is merged no further
+TARGET = 128 * 2**20  # bytes: the largest size of a merged file
 SMALL = 2**20  # bytes below which files are always merged
 FACTOR = 4
 _ROWS = 131_072  # of a row group
@@ -44,15 +43,15 @@ class BeingCompacted(StateError):
 
 @dataclass(frozen=True)
 class Merge:
-    """What the log says: the last merge of a sink's folder, done or not."""
+    """The content of the log: the last merge of a sink's folder, completed or not."""
 
     number: int
     state: Literal["merging", "done"]
     folder: str = ""  # below the sink's
-    merged: str = ""  # the name of the merged file before it takes its place
-    into: str = ""  # the name that it takes
+    merged: str = ""  # the temporary name of the merged file
+    into: str = ""  # its final name
     size: int = 0  # bytes of the merged file
-    replaces: tuple[str, ...] = ()  # names of files that it stands for, without `into`
+    replaces: tuple[str, ...] = ()  # names of the other files that it replaces
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class Compacted:
 def read_log(place: Path) -> Merge:
     """The last merge; number 0 if there was none."""
     try:
-        said = json.loads((place / LOG).read_text(encoding="utf-8"))
-        return Merge(**said | {"replaces": tuple(said["replaces"])})
+        fields = json.loads((place / LOG).read_text(encoding="utf-8"))
+        return Merge(**fields | {"replaces": tuple(fields["replaces"])})
     except FileNotFoundError:
         return Merge(0, "done")
     except (ValueError, KeyError, TypeError):
@@ -73,7 +72,7 @@ def read_log(place: Path) -> Merge:
 
 
 def compact(place: Path, upto: int, how: Literal["tiered", "full"] = "tiered") -> Compacted:
-    """Merges the files of micro-batches up to one, which must never be done again. Raises if another compacts."""
+    """Merges the files of micro-batches up to `upto`, which are never replayed. Raises if another process compacts."""
     before = after = 0
     with locked(place):
         recover(place)
@@ -102,14 +101,14 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def end_compaction(place: Path) -> None:
-    """Ends a merge that was broken off, if there is one, and unless another is at it."""
+    """Completes an interrupted merge, if there is one, unless another process is compacting."""
     if read_log(place).state == "merging":
         with suppress(BeingCompacted), locked(place):
             recover(place)
 
 
 def recover(place: Path) -> None:
-    """Ends a merge that was broken off. The lock must be held, or no compaction be running."""
+    """Completes an interrupted merge. The lock must be held, or no compaction be running."""
     log = read_log(place)
     if log.state == "done":
         return
@@ -175,7 +174,7 @@ def _runs(parts: Sequence[PartFile], how: Literal["tiered", "full"]) -> Iterator
 
 
 def _columns(part: PartFile) -> tuple[str, pa.Schema | None]:
-    """What files must agree in to be merged: the format, and the columns."""
+    """The format and the columns; only files that agree in both are merged."""
     return part.format, None if part.format == "json" else pq.read_schema(part.path).remove_metadata()
 
 
@@ -188,20 +187,20 @@ def _write_merged(run: Sequence[PartFile], to: Path) -> None:
         return
     schema = pq.read_schema(run[0].path)
     with pq.ParquetWriter(to, schema, compression="zstd") as out:
-        waiting: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for part in run:
             with pq.ParquetFile(part.path) as file:
                 for rows in file.iter_batches(_ROWS):
-                    waiting.append(rows)
-                    if sum(r.num_rows for r in waiting) >= _ROWS:
-                        out.write_table(pa.Table.from_batches(waiting).cast(schema))
-                        waiting = []
-        if waiting:
-            out.write_table(pa.Table.from_batches(waiting).cast(schema))
+                    pending.append(rows)
+                    if sum(r.num_rows for r in pending) >= _ROWS:
+                        out.write_table(pa.Table.from_batches(pending).cast(schema))
+                        pending = []
+        if pending:
+            out.write_table(pa.Table.from_batches(pending).cast(schema))
 
 
 def limit_size(place: Path, limit: int, batch: int) -> None:
-    """Removes the oldest files of each folder below one until it has at most so many bytes; those of `batch` stay."""
+    """Removes the oldest files of each folder of a sink until it has at most `limit` bytes; keeps those of `batch`."""
     for folder in folders_of(place):
         parts = [p for p in parts_of(folder) if p.batch < batch]
         size = sum(p.path.stat().st_size for p in parts)

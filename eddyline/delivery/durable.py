@@ -1,8 +1,7 @@
-"""Durability: what is announced is on the disk first.
+"""Durability: files are synced to disk before they are published.
 
-A file survives a loss of power once its content has been synchronised, and its name once its folder has. Each of the
-two takes some milliseconds on a disk; calls that run at the same time share most of that, so several files are
-synchronised by several threads.
+A file survives a power failure once its content is synced, and its name once its folder is. Each sync takes some
+milliseconds on a disk; concurrent calls share most of that, so several files are synced by several threads.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from uuid import uuid4
 
 Durability = Literal["fsync", "none"]
 THREADS = 8
-HIDDEN = "."  # with this at the beginning of its name, readers of data pass a file over
+HIDDEN = "."  # the first character of names that readers of data ignore
 
 
 def fsync_file(file: Path) -> None:
@@ -30,7 +29,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def fsync_all(files: Iterable[Path], folders: Iterable[Path] = ()) -> None:
-    """Files first, then folders, each several at a time."""
+    """Syncs files, then folders, several at a time."""
     for sync, paths in ((fsync_file, list(files)), (fsync_folder, list(folders))):
         if len(paths) < 2:
             for path in paths:
@@ -41,11 +40,11 @@ def fsync_all(files: Iterable[Path], folders: Iterable[Path] = ()) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder, with those above it, so that it is there after a loss of power."""
+    """Creates a folder and its parents, so that they survive a power failure."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for made in reversed(missing):
-        fsync_folder(made.parent)
+    for created in reversed(missing):
+        fsync_folder(created.parent)
 
 
 def _fsync(path: Path, flags: int) -> None:
@@ -57,17 +56,17 @@ def _fsync(path: Path, flags: int) -> None:
 
 
 def replace_file(file: Path, text: str, durability: Durability = "fsync") -> None:
-    """Writes a file that is there whole, as it was or as it is now, also after a loss of power.
+    """Replaces a file atomically: after a power failure it has the old or the new content.
 
-    Its new content may only be certain once its folder is synchronised.
+    The new content is only certain once its folder is synced.
     """
-    beside = file.with_name(f"{HIDDEN}{file.name.lstrip('.')}-{uuid4().hex}")
+    temporary = file.with_name(f"{HIDDEN}{file.name.lstrip('.')}-{uuid4().hex}")
     try:
-        with beside.open("w", encoding="utf-8") as f:
+        with temporary.open("w", encoding="utf-8") as f:
             f.write(text)
             f.flush()
             if durability == "fsync":
                 os.fsync(f.fileno())
-        os.replace(beside, file)
+        os.replace(temporary, file)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""The mark of a sink's folder: whose rows are there, of which runs, and up to which micro-batch they are complete.
+"""The mark of a sink's folder: its checkpoint, the runs that wrote there, and the last complete micro-batch.
 
 It is the file `.eddyline` in the folder of a file sink. Its name hides it from readers of `*.json` and of whole
-folders. Only the pipeline that owns the folder writes it; readers go by `complete`: the files of that micro-batch and
-of all before it are in place, in all folders of the sink.
+folders. Only the pipeline that owns the folder writes it. Readers use `complete`: all files of that micro-batch and of
+those before it are committed, in all folders of the sink.
 
-Every run has an epoch, an id drawn at random. The mark names the last epochs that wrote here, each with the first
-micro-batch it could write. A copy of a checkpoint, or one restored from a backup, lacks the epochs of the runs that it
-did not see: where the mark names one of them, the rows from its first micro-batch on are those of another history.
+Every run has an epoch, a random id. The mark lists the last epochs that wrote here, each with the first micro-batch it
+could write. A copied checkpoint, or one restored from a backup, lacks the epochs of later runs: if the mark lists one
+of them, the rows from its first micro-batch on were written by a run that the checkpoint does not know.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from eddyline.errors import StateError
 
 FORMAT = 1  # of what sinks write
 MARK = ".eddyline"
-OLD_MARK = "_eddyline.json"  # as versions before 0.2 named it: `*.json` finds it
-STAGED = "_staged"  # the folder of files that no micro-batch has committed yet
-KEPT_EPOCHS = 64  # a mark is read in every micro-batch, so it stays small
+OLD_MARK = "_eddyline.json"  # its name in versions before 0.2, which `*.json` matches
+STAGED = "_staged"  # the folder of files that are not committed yet
+KEPT_EPOCHS = 64  # limits the size of a mark, which is read in every micro-batch
 PART = re.compile(r"part-(\d{9})-(.+)\.(parquet|json)")
 
 
@@ -40,16 +40,16 @@ class Epoch:
 @dataclass(frozen=True)
 class Mark:
     sink: str
-    checkpoint: str  # where it was when it last wrote here
+    checkpoint: str  # its path when it last wrote here
     identity: str  # of the checkpoint
-    epochs: tuple[Epoch, ...] = ()  # the last of those that wrote here, in their order
-    complete: int = -1  # the last micro-batch whose files are all in place
-    rewinds: tuple[int, ...] = ()  # each time the checkpoint went back: the last micro-batch whose rows stayed
+    epochs: tuple[Epoch, ...] = ()  # the last epochs that wrote here, in order
+    complete: int = -1  # the last micro-batch whose files are all committed
+    rewinds: tuple[int, ...] = ()  # for each rewind, the last micro-batch whose rows were kept
     format: int = FORMAT
 
     @property
     def epoch(self) -> str:
-        """The id of the last run that wrote here; empty if that was before there were epochs."""
+        """The id of the last run that wrote here; empty if its version had no epochs."""
         return self.epochs[-1].id if self.epochs else ""
 
 
@@ -57,8 +57,8 @@ def read_mark(folder: Path) -> Mark | None:
     """The mark of a folder; None if it has none."""
     for name in (MARK, OLD_MARK):
         try:
-            said = json.loads((folder / name).read_text(encoding="utf-8"))
-            return _mark(said)
+            fields = json.loads((folder / name).read_text(encoding="utf-8"))
+            return _mark(fields)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (ValueError, KeyError, TypeError):
@@ -66,16 +66,16 @@ def read_mark(folder: Path) -> Mark | None:
     return None
 
 
-def _mark(said: Any) -> Mark:
-    epochs = tuple(Epoch(e["id"], e["first"]) for e in said.get("epochs", []))
+def _mark(fields: Any) -> Mark:
+    epochs = tuple(Epoch(e["id"], e["first"]) for e in fields.get("epochs", []))
     return Mark(
-        said["sink"],
-        said["checkpoint"],
-        said["identity"],
+        fields["sink"],
+        fields["checkpoint"],
+        fields["identity"],
         epochs,
-        said.get("complete", -1),
-        tuple(said.get("rewinds", [])),
-        said["format"],
+        fields.get("complete", -1),
+        tuple(fields.get("rewinds", [])),
+        fields["format"],
     )
 
 
@@ -86,10 +86,10 @@ def write_mark(folder: Path, mark: Mark, durability: Durability) -> None:
 
 @dataclass(frozen=True, order=True)
 class PartFile:
-    """A file of rows. It has rows of the micro-batch in its name, or up to that one if it was compacted."""
+    """A file of rows of the micro-batch in its name; a compacted file also has rows of earlier ones."""
 
     batch: int
-    rest: str  # of its name: the writer and a count, or what else tells it from others of the micro-batch
+    rest: str  # the rest of its name, unique within the micro-batch
     path: Path
 
     @property
@@ -98,7 +98,7 @@ class PartFile:
 
 
 def folders_of(place: Path) -> list[Path]:
-    """The folders of a sink that may hold rows: its own, and one for each family or query."""
+    """The folders of a sink that may contain rows: its own, and one for each family or query."""
     if not place.is_dir():
         return []
     below = [f for f in place.iterdir() if f.name[0] != HIDDEN and f.name != STAGED and f.is_dir()]
@@ -118,5 +118,5 @@ def _parts(folder: Path) -> Iterator[PartFile]:
 
 
 def last_batch(place: Path) -> int | None:
-    """The last micro-batch of which a sink has rows; None if it has none."""
+    """The last micro-batch with rows in a sink; None if there are none."""
     return max((p.batch for f in folders_of(place) for p in _parts(f)), default=None)

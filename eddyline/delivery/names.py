@@ -1,4 +1,4 @@
-"""Names of things as names of files: whatever a stream, family or sink is called, its files stay in one folder."""
+"""Encodes names of streams, families and sinks as names of files and folders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import re
 from urllib.parse import quote
 
-_LONGEST = 200  # bytes of a folder's name; file systems take 255
+_LONGEST = 200  # bytes of a folder's name; file systems allow 255
 
 
 def folder_name(name: str) -> str:
-    """A name as that of one folder that readers of data do not pass over: nothing in it leads elsewhere."""
+    """The name of a folder, without path separators and not hidden from readers of data."""
     plain = re.sub(r"[\x00-\x1f/\\:%]", lambda m: quote(m[0], safe=""), name)
     plain = f"%{ord(plain[0]):02X}{plain[1:]}" if plain[:1] in (".", "_") else plain
     if len(plain.encode()) > _LONGEST:
@@ -19,7 +19,7 @@ def folder_name(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """A name as the first part of a file's: as it is, unless it leads elsewhere."""
+    """The first part of a file's name: unchanged unless it contains a path separator."""
     return folder_name(name) if "/" in name or "\0" in name else name
 
 

@@ -1,4 +1,4 @@
-"""Whose answers each arriving row changed: lists, runs and bitmaps, whichever is smallest (`index/sets.py`)."""
+"""The affected queries of each arriving row, as a list, runs or a bitmap, whichever is smallest (`index/sets.py`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Ints = npt.NDArray[np.int64]
 
 
 class QuerySets:
-    """A set of queries for each arriving row of one stream; `rows` are the rows' places in the push.
+    """A set of queries for each arriving row of one stream; `rows` are the rows' positions in the push.
 
-    A query is known by its position, which `names` turns into its name.
+    A query is identified by its position; `names` returns its name.
     """
 
     def __init__(self, stream: str, rows: Ints, portions: Sequence[Portion], queries: QueryRows) -> None:
@@ -33,19 +33,19 @@ class QuerySets:
 
     @cached_property
     def counts(self) -> Ints:
-        """How many queries each row belongs to."""
+        """The number of queries that each row affects."""
         return np.concatenate([np.empty(0, np.int64), *(p.counts for p in self._portions)])
 
     def __iter__(self) -> Iterator[tuple[int, Ints]]:
-        """Every row's place in the push, and the positions of its queries, ascending."""
+        """Yields every row's position in the push, and the positions of its queries, ascending."""
         for portion in self._portions:
-            found = portion.listed()
+            listed = portion.listed()
             for i in range(portion.rows):
                 place = int(self.rows[portion.start + i])
-                yield place, found.members[found.starts[i] : found.starts[i + 1]].astype(np.int64)
+                yield place, listed.members[listed.starts[i] : listed.starts[i + 1]].astype(np.int64)
 
     def names(self, positions: Ints) -> list[str]:
-        """The names of queries, by the positions that iterating gives."""
+        """The names of queries, given the positions that iterating yields."""
         where = np.asarray(positions, np.int64)
         if len(where) and not 0 <= where.min() <= where.max() < len(self._queries):
             least, most = int(where.min()), int(where.max())
@@ -53,15 +53,15 @@ class QuerySets:
                 f"Positions of queries are 0 to {len(self._queries) - 1}, not {least} or {most}.",
                 hint="Positions are those that iterating over the sets gives.",
             )
-        found: list[str] = self._queries.names_at(where).to_pylist()
-        return found
+        names: list[str] = self._queries.names_at(where).to_pylist()
+        return names
 
     @property
     def nbytes(self) -> int:
         return sum(part.nbytes for p in self._portions for part in p.parts)
 
     def kinds(self) -> dict[str, int]:
-        """How many containers are lists, runs, bitmaps or empty, among those of bitmaps."""
+        """The number of bitmap containers that are lists, runs, bitmaps or empty."""
         total: dict[str, int] = {}
         for portion in self._portions:
             for part in portion.parts:

@@ -1,7 +1,7 @@
-"""Reading a file sink: the rows of complete micro-batches, each once, while the pipeline writes, replays and compacts.
+"""Reads a file sink: the rows of complete micro-batches, each once, while the pipeline writes, replays and compacts.
 
-The mark of the folder says up to which micro-batch all rows of all families are in place; what is beyond is not read.
-A cursor says how far a reader has come. A sink that was rewound behind a cursor says so: rows that were read are void.
+The mark of the folder has the last complete micro-batch; later rows are not read. A cursor is the position of a reader.
+Reading from a cursor raises if the sink was rewound behind it, because rows that were read are no longer valid.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from eddyline.delivery.compaction import read_log
 from eddyline.delivery.marks import Mark, PartFile, folders_of, last_batch, parts_of, read_mark
 from eddyline.errors import DataError, StateError
 
-TRIES = 100  # listings of a folder whose files are removed while they are read
+TRIES = 100  # attempts to read a folder whose files are removed meanwhile
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a reader of a sink has come. `str` gives a text to keep, which `read_sink` takes as well."""
+    """The position of a reader of a sink. `str` returns a text to store, which `read_sink` accepts too."""
 
     batch: int = -1  # the last micro-batch that was read
-    rewound: int = 0  # how often the sink had been rewound by then
+    rewound: int = 0  # how often the sink had been rewound before
 
     def __str__(self) -> str:
         return f"{self.batch}.{self.rewound}"
@@ -38,8 +38,8 @@ class Cursor:
 class SinkRows:
     """The rows of some micro-batches, by family or query as the folders of the sink are named."""
 
-    tables: dict[str, pa.Table]  # the one of a sink without folders is ""
-    cursor: Cursor  # to go on from
+    tables: dict[str, pa.Table]  # "" for a sink without folders
+    cursor: Cursor  # the position after these rows
 
     def table(self, name: str = "") -> pa.Table | None:
         return self.tables.get(name)
@@ -50,7 +50,7 @@ def read_sink(
 ) -> SinkRows:
     """The rows of a file sink from complete micro-batches after a cursor, or after a micro-batch by its number.
 
-    With `most_batches`, of no more than so many micro-batches.
+    `most_batches` limits the number of micro-batches.
     """
     place = Path(path)
     for _ in range(TRIES):
@@ -70,7 +70,7 @@ def read_sink(
 
 
 def require_mark(place: Path) -> Mark:
-    """The mark of a sink's folder; raises if there is none that says what is complete."""
+    """The mark of a sink's folder; raises if there is none, or it does not say what is complete."""
     mark = read_mark(place)
     if mark is None:
         raise StateError(
@@ -112,17 +112,17 @@ def read_folder(place: Path, folder: Path, after: int, upto: int) -> pa.Table | 
     """The rows of one folder below a sink's, of micro-batches after one and up to another, in their order."""
     for _ in range(TRIES):
         before = read_log(place)
-        # A file has rows of no later micro-batch than its name says; a compacted one has also those of earlier ones.
+        # The name of a file has the last micro-batch of its rows; a compacted file also has rows of earlier ones.
         parts = [p for p in parts_of(folder) if p.batch > after]
         try:
             tables = [t for p in parts if (t := _rows(p, after, upto)).num_rows]
         except FileNotFoundError:
-            continue  # it was compacted or rewound since it was listed
+            continue  # compacted or rewound since it was listed
         if not tables:
             return None
         whole = _together(folder, tables)
-        unsettled = before.state == "merging" or read_log(place) != before
-        return _without_repeats(whole) if unsettled else whole
+        compacting = before.state == "merging" or read_log(place) != before
+        return _without_repeats(whole) if compacting else whole
     raise StateError(f"The files in {str(folder)!r} are removed while they are read.", hint="Who removes them?")
 
 
@@ -139,8 +139,8 @@ def _together(folder: Path, tables: Sequence[pa.Table]) -> pa.Table:
 def _rows(part: PartFile, after: int, upto: int) -> pa.Table:
     if part.format == "json":
         with part.path.open(encoding="utf-8") as lines:
-            said: Sequence[Any] = [json.loads(line) for line in lines]
-        return pa.Table.from_pylist([row for row in said if after < row["batch"] <= upto])
+            rows: Sequence[Any] = [json.loads(line) for line in lines]
+        return pa.Table.from_pylist([row for row in rows if after < row["batch"] <= upto])
     with pq.ParquetFile(part.path) as file:
         whole = file.read().replace_schema_metadata(None)
     batch = whole.column("batch")
@@ -148,7 +148,7 @@ def _rows(part: PartFile, after: int, upto: int) -> pa.Table:
 
 
 def _without_repeats(rows: pa.Table) -> pa.Table:
-    """Each (batch, position) once."""
+    """The rows with each (batch, position) once."""
     numbered = rows.select(["batch", "position"]).append_column("row", pa.array(range(rows.num_rows)))
     first = numbered.group_by(["batch", "position"]).aggregate([("row", "min")]).column("row_min")
     return rows.take(first.take(pc.sort_indices(first)))

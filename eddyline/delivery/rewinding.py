@@ -1,6 +1,6 @@
-"""Rewinding a sink: the rows of micro-batches from one on are removed, so that they can be written anew.
+"""Rewinds a sink: removes the rows from a micro-batch on, so that they can be written again.
 
-It can be broken off anywhere and done again: the mark is written last.
+A rewind can be interrupted anywhere and repeated: the mark is written last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eddyline.delivery.marks import Epoch, PartFile, folders_of, parts_of, read_
 
 @dataclass(frozen=True)
 class Rewind:
-    """What is to be removed below the folder of a sink."""
+    """The files of a sink that have rows to remove."""
 
     place: Path
     first: int  # micro-batches from this one on
@@ -34,7 +34,7 @@ class Rewind:
 
 
 def rewind_of(place: Path, first: int) -> Rewind:
-    """What a rewind would remove. A compaction that was broken off is ended first."""
+    """Plans a rewind, after completing an interrupted compaction."""
     if place.is_dir():
         with locked(place):
             recover(place)
@@ -50,7 +50,7 @@ def rewind_files(rewind: Rewind) -> None:
 
 
 def rewind_mark(rewind: Rewind, known: set[str]) -> None:
-    """Marks a folder as going on from there; `known` are the epochs of the checkpoint."""
+    """Records the rewind in the mark of the folder; `known` are the epochs of the checkpoint."""
     mark = read_mark(rewind.place)
     if mark is None:
         return
@@ -66,17 +66,17 @@ def rewind_mark(rewind: Rewind, known: set[str]) -> None:
 
 
 def _cut(part: PartFile, first: int) -> None:
-    """Removes the rows of micro-batches from one on; older ones of a compacted file stay under another name."""
+    """Removes the rows from micro-batch `first` on; earlier rows of a compacted file are kept under another name."""
     if first_batch_in(part) < first:
-        beside = part.path.with_name(f"{HIDDEN}{uuid4().hex}")
-        last = _copy_before(part, first, beside)
-        fsync_file(beside)
-        os.replace(beside, part.path.with_name(f"part-{last:09}-{part.rest}{part.path.suffix}"))
+        temporary = part.path.with_name(f"{HIDDEN}{uuid4().hex}")
+        last = _copy_before(part, first, temporary)
+        fsync_file(temporary)
+        os.replace(temporary, part.path.with_name(f"part-{last:09}-{part.rest}{part.path.suffix}"))
     part.path.unlink()
 
 
 def first_batch_in(part: PartFile) -> int:
-    """The first micro-batch of which a file has rows: they are in the order of micro-batches."""
+    """The first micro-batch of a file, whose rows are in the order of micro-batches."""
     if part.format == "json":
         with part.path.open(encoding="utf-8") as lines:
             return min(int(json.loads(line)["batch"]) for line in [next(lines)])

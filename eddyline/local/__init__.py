@@ -1,1 +1,1 @@
-"""The in-process host: the whole contract on one machine, without a JVM."""
+"""The in-process host: all of the SQL and Python API in one process, without a JVM."""

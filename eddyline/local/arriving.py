@@ -1,6 +1,6 @@
-"""Rows given to a push, ready to be taken in: which are on time, and how the clock stands after them.
+"""Prepares the rows of a push: separates late rows, and computes the clocks after them.
 
-All of this is computed before anything of the connection is changed, so that a push is taken in whole or not at all.
+It changes nothing of the connection, so that a push is applied completely or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eddyline.state.delta import Delta, Ints, micros
 
 @dataclass(frozen=True)
 class Incoming:
-    """Rows of one stream: the tuples on time, the late rows, and what the clock becomes."""
+    """Rows of one stream: the tuples on time, the late rows, and the new clock."""
 
     stream: Stream
     clock: StreamClock
@@ -38,8 +38,8 @@ class Incoming:
 
 
 def incoming(streams: list[tuple[Stream, Any]], clocks: Mapping[str, StreamClock], start: int) -> list[Incoming]:
-    """Rows by stream, checked; arrival numbers go on from `start`."""
-    found: list[Incoming] = []
+    """The checked rows of each stream; arrival numbers begin at `start`."""
+    prepared: list[Incoming] = []
     for stream, rows in streams:
         columns = input_rows.columns(f"stream {stream.name!r}", stream.fields, rows)
         ts = _event_times(stream, columns)
@@ -51,9 +51,9 @@ def incoming(streams: list[tuple[Stream, Any]], clocks: Mapping[str, StreamClock
             positions = np.nonzero(~late)[0]
             columns, ts = selected(columns, ~late), ts[positions]
         batch = arrived(columns, ts, start)
-        found.append(Incoming(stream, clock, batch, late_rows, Arrival(stream.name, start, positions)))
+        prepared.append(Incoming(stream, clock, batch, late_rows, Arrival(stream.name, start, positions)))
         start += len(batch)
-    return found
+    return prepared
 
 
 def selected(columns: list[pa.Array], which: np.ndarray) -> list[pa.Array]:

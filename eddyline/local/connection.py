@@ -1,6 +1,6 @@
-"""A connection: the whole contract in-process. A session makes actions, and an engine applies them at once.
+"""A connection: the in-process API. A session turns statements into actions, and an engine applies them at once.
 
-Saving and restoring is in `storage.py`, what a connection tells about itself in `showing.py`.
+`storage.py` saves and restores a connection; `showing.py` has its figures for SHOW, EXPLAIN and `stats`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from eddyline.state.delta import MIN
 
 class Connection:
     def __init__(self, clock: Literal["min", "max"] = "min", threads: int | None = None) -> None:
-        """`threads`: how many work on a batch; by default one for each processor this process may use."""
+        """`threads`: threads per batch; by default one for each processor that this process may use."""
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise DataError(f"threads cannot be {threads!r}.", hint="It is a whole number above zero.")
         if clock not in ("min", "max"):
@@ -54,9 +54,9 @@ class Connection:
     # statements
 
     def execute(self, sql: str) -> Any:
-        """Runs one statement or a script; returns what the last statement gives.
+        """Runs one statement or a script; returns the result of the last statement.
 
-        SELECT, SHOW and EXPLAIN give a pyarrow.Table, changes of data and new queries give `Changes`, others None.
+        SELECT, SHOW and EXPLAIN return a pyarrow.Table, changes of data and new queries `Changes`, others None.
         """
         text = sql if isinstance(sql, str) else ""
         if not text.isascii():
@@ -91,7 +91,7 @@ class Connection:
         return self.push(stream, rows)
 
     def _refuse_queries(self, actions: Sequence[Action]) -> None:
-        """A family in quarantine takes no queries, unless all that it had begin anew."""
+        """Raises if a query is added to a family in quarantine, unless the same actions restart the family."""
         resumed = {a.family for a in actions if isinstance(a, DropQueries)}
         for action in actions:
             if isinstance(action, AddQuery | AddQueries) and action.family not in resumed:
@@ -100,7 +100,7 @@ class Connection:
     # rows and time
 
     def push(self, stream: str | Mapping[str, Any], rows: Any = None) -> Changes:
-        """Gives rows to a stream, or to several: `push({"r": …, "s": …})`. All are checked before any is applied."""
+        """Adds rows to a stream, or to several: `push({"r": …, "s": …})`. All are checked before any is applied."""
         if isinstance(stream, Mapping) and rows is not None:
             raise DataError("push takes a stream and its rows, or rows by stream, not both.")
         given = dict(stream) if isinstance(stream, Mapping) else {stream: rows}
@@ -110,23 +110,23 @@ class Connection:
             if any(known is other for other, _ in declared):
                 raise DataError(f"Stream {known.name!r} is named twice in one push.", hint="No row was applied.")
             declared.append((known, data))
-        came = incoming(declared, self.engine.clocks.streams, self.engine.arrivals)
-        self.functions.take_noted()  # of what was asked since the last step
-        return self._collected([p for i in came for p in self._arrive(i)], [i.arrival for i in came])
+        prepared = incoming(declared, self.engine.clocks.streams, self.engine.arrivals)
+        self.functions.take_noted()  # discards warnings of reads since the last step
+        return self._collected([p for i in prepared for p in self._arrive(i)], [i.arrival for i in prepared])
 
-    def _arrive(self, came: Incoming) -> list[Part]:
-        behind = self._behind(came) if self.engine.options.clock == "max" else None
-        self.engine.clocks.streams[came.key] = came.clock
-        self.dead.setdefault(came.key, []).extend(rows for rows in (came.late, behind) if rows is not None)
+    def _arrive(self, prepared: Incoming) -> list[Part]:
+        behind = self._behind(prepared) if self.engine.options.clock == "max" else None
+        self.engine.clocks.streams[prepared.key] = prepared.clock
+        self.dead.setdefault(prepared.key, []).extend(rows for rows in (prepared.late, behind) if rows is not None)
         if behind is not None:
-            came.clock.late += len(behind[0])
-        return self.engine.arrive(came.key, came.batch)
+            prepared.clock.late += len(behind[0])
+        return self.engine.arrive(prepared.key, prepared.batch)
 
-    def _behind(self, came: Incoming) -> list[pa.Array] | None:
-        """Under clock = 'max', the tuples that some query no longer sees."""
-        readers = (r for r in self.engine.running.values() if came.key in r.streams and len(r.family.queries))
-        behind = came.batch.ts < max((r.clock for r in readers), default=MIN)
-        return selected(list(came.batch.columns), behind) if behind.any() else None
+    def _behind(self, prepared: Incoming) -> list[pa.Array] | None:
+        """Under clock = 'max', the tuples that are behind the clock of a query."""
+        readers = (r for r in self.engine.running.values() if prepared.key in r.streams and len(r.family.queries))
+        behind = prepared.batch.ts < max((r.clock for r in readers), default=MIN)
+        return selected(list(prepared.batch.columns), behind) if behind.any() else None
 
     def advance(self, to: Any) -> Changes:
         """Time passes without tuples: every stream's watermark becomes at least `to`."""
@@ -135,7 +135,7 @@ class Connection:
         return self._collected(self.engine.advance(moment))
 
     def _collected(self, parts: Sequence[Part], arrivals: Sequence[Arrival] = ()) -> Changes:
-        """The changes of a step, and the families that did not take it."""
+        """The changes of a step, and the families that failed."""
         failed = [Part(f, f.queries.rows(), x) for f, x in self.failures()]
         warnings = self.functions.take_noted()
         changes = Changes([*parts, *failed], arrivals, Lookup(self.registry), lambda: warnings)
@@ -143,7 +143,7 @@ class Connection:
         return changes
 
     def _changes(self, parts: Sequence[Part | InitialPart]) -> Changes:
-        """The changes that actions made; initial answers are computed when they are asked for."""
+        """The changes of actions; initial answers are computed on demand."""
         if not parts:
             self.guard.tell()
             return self._nothing
@@ -162,9 +162,9 @@ class Connection:
         self.apply(self.session.drop(family, names))
 
     def resume(self, name: str) -> Changes:
-        """Lets a family that failed begin anew: its queries see tables as they stand, and the tuples to come.
+        """Restarts a failed family: its queries see the current tables, and the tuples that arrive from now on.
 
-        `name` is the family's, or that of one of its queries.
+        `name` is the name of the family, or of one of its queries.
         """
         family = self.registry.family_of(name)
         if family.number not in self.engine.failed:
@@ -185,12 +185,12 @@ class Connection:
         A 'scalar' function is called row by row with Python values, NULL as None. An 'arrow' function is called with a
         pyarrow array for each argument, a 'pandas' function with a Series, and returns one of the same length; where
         rows are cut into batches is not fixed, so a value must depend on its row alone. A call that raises or returns
-        something else gives NULL, is counted (`stats()`, SHOW FUNCTIONS) and told (`Changes.warnings()`).
+        something else gives NULL, is counted (`stats()`, SHOW FUNCTIONS) and reported (`Changes.warnings()`).
         """
         action = self.session.function(name, body, takes, gives, kind)
         self.apply([replace(action, body=body_of(body, kind))])
 
-    # asking
+    # reading
 
     def snapshot(self, name: str) -> pa.Table:
         """The answer of a query at its clock."""
@@ -216,7 +216,7 @@ class Connection:
         return self.snapshot(self.catalog.views[name].name)
 
     def late(self, stream: str) -> pa.Table:
-        """The tuples of a stream that came too late to be seen, or were further ahead than its FUTURE LIMIT."""
+        """The tuples of a stream that were late, or further ahead than its FUTURE LIMIT."""
         declared = self._stream(stream)
         parts = self.dead.get(declared.name.lower(), [])
         names = [f.name for f in declared.fields]
@@ -224,7 +224,7 @@ class Connection:
         return pa.table(columns, names=names)
 
     def show(self, what: str) -> pa.Table:
-        """What SHOW tells: `what` is STREAMS, TABLES, QUERIES, …"""
+        """The result of SHOW: `what` is STREAMS, TABLES, QUERIES, …"""
         from eddyline.local.showing import LocalFigures
         from eddyline.session.showing import show
 
@@ -243,14 +243,14 @@ class Connection:
         return stats(self)
 
     def save(self, path: Any) -> None:
-        """Writes everything to a directory, from which `eddyline.connect(path)` goes on."""
+        """Writes everything to a directory, from which `eddyline.connect(path)` restores it."""
         self.flush()
         from eddyline.local.storage import save
 
         save(self, path)
 
     def flush(self) -> None:
-        """Computes what is due, so that counters and state are as if everything had been asked for."""
+        """Computes deferred results, so that counters and state are up to date."""
         self.engine.flush_all()
         self.guard.tell()
 
@@ -273,7 +273,7 @@ class Connection:
 
 
 def _require_whole_characters(sql: str) -> None:
-    """Half of a character (a lone surrogate) is in no text that can be kept or sent."""
+    """Raises for a lone surrogate, which cannot be encoded as UTF-8."""
     try:
         sql.encode()
     except UnicodeEncodeError as e:

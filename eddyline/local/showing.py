@@ -1,4 +1,4 @@
-"""What a connection tells about its data: figures for SHOW, EXPLAIN ANALYZE, and counters."""
+"""Figures of a connection for SHOW, EXPLAIN ANALYZE and `stats`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LocalFigures:
 
 
 def explain(db: Connection, name: str, analyze: bool) -> str:
-    """The plan of a query's family; if asked for, with what its operators hold and have done."""
+    """The plan of a query's family; with `analyze`, also the state and the counters of its operators."""
     family, lines = showing.explain(db.session, name)
     failure = db.engine.failed.get(family.number)
     if failure is not None:
@@ -60,7 +60,7 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
 
 
 def _failed_calls(db: Connection, family: Family) -> list[str]:
-    """What went wrong in the functions that a family calls, in all families together."""
+    """The failed calls of the functions that a family uses, summed over all families."""
     called = {e.function.removeprefix("udf:") for e in expressions(family.bound.query) if isinstance(e, Call)}
     return [
         str(FunctionWarning(name, rows, db.functions.first.get(name, last)))
@@ -70,7 +70,7 @@ def _failed_calls(db: Connection, family: Family) -> list[str]:
 
 
 def _pool(db: Connection, family: int) -> list[str]:
-    """What a family shares with the other small ones of its stream."""
+    """The pool of small families on one stream that the family belongs to."""
     for stream, pool in db.engine.pools.items():
         members = {s.family for r in pool.runs for s in r.stretches}
         if family in members:
@@ -83,7 +83,7 @@ def _pool(db: Connection, family: int) -> list[str]:
 
 
 def stats(db: Connection) -> dict[str, Any]:
-    """Counters: of the whole, per stream, per family and per function; None where changes are too many to count."""
+    """Counters in total, per stream, per family and per function; None where changes are not counted."""
     clocks, running = db.engine.clocks.streams, db.engine.running.values()
     return {
         "queries": sum(len(f.queries) for f in db.registry if f.kind != "view"),

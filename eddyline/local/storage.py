@@ -1,7 +1,7 @@
-"""Saving a connection to a directory, and going on from there.
+"""Saves a connection to a directory, and restores it.
 
-The catalog is saved as the statements that made it, everything else as Arrow files: tables, the query table of each
-family, and the state each operator gives. A save is written beside its target and moved into place whole.
+The catalog is saved as SQL statements, everything else as Arrow files: tables, the query table of each family, and the
+state of each operator. A save is written to a temporary directory and then renamed.
 
     manifest.json                     format, clocks, statements, families, checksums of all files
     streams/NAME.{history,late}.arrow tables/NAME.arrow
@@ -38,17 +38,17 @@ def save(db: Connection, path: Any) -> None:
     target = Path(path)
     if target.exists() and not (target / "manifest.json").exists():
         raise StateError(f"{str(target)!r} exists and is not a saved connection.", hint="Choose another directory.")
-    beside = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+    temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     try:
-        beside.mkdir(parents=True)
-        _write(db, beside)
-        old = target.with_name(f"{beside.name}.old")
+        temporary.mkdir(parents=True)
+        _write(db, temporary)
+        old = target.with_name(f"{temporary.name}.old")
         if target.exists():
             target.rename(old)
-        beside.rename(target)
+        temporary.rename(target)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as e:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise StateError(f"Cannot save to {str(target)!r}: {e}.", hint="Nothing was changed there.") from None
 
 
@@ -62,7 +62,7 @@ def _write(db: Connection, path: Path) -> None:
     for family in db.registry:
         folder = path / "families" / str(family.number)
         _write_table(folder / "queries.arrow", family.queries.save())
-        running = db.engine.running.get(family.number)  # None if it is in quarantine: its state is gone
+        running = db.engine.running.get(family.number)  # None if it is in quarantine: it has no state
         for part, state in running.save().items() if running is not None else ():
             _write_table(folder / f"{part}.arrow", state)
     files = {str(f.relative_to(path)): _checksum(f) for f in sorted(path.rglob("*.arrow"))}
@@ -111,7 +111,7 @@ def restore(
         return _restore(path, manifest, {name.lower(): body for name, body in bodies.items()}, threads)
     except StateError:
         raise
-    except Exception as e:  # a manifest can be damaged in any way
+    except Exception as e:  # a damaged manifest can cause any error
         raise StateError(f"The state in {str(path)!r} is damaged: {type(e).__name__} {e}.") from None
 
 
@@ -140,23 +140,23 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any], threa
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / "manifest.json").read_text())
-        found = manifest["format"]
+        format_ = manifest["format"]
     except OSError:
         raise StateError(
             f"There is no saved connection in {str(path)!r}.", hint="`db.save(path)` writes one."
         ) from None
     except (ValueError, KeyError, TypeError):
         raise StateError(f"The manifest in {str(path)!r} is damaged.") from None
-    if found != FORMAT:
+    if format_ != FORMAT:
         raise StateError(
-            f"The state in {str(path)!r} has format {found}, this version reads {FORMAT}.",
+            f"The state in {str(path)!r} has format {format_}, this version reads {FORMAT}.",
             hint="Use the version of Eddyline that wrote it.",
         )
     return dict(manifest)
 
 
 def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bodies: dict[str, Any]) -> None:
-    """Streams, tables, functions and views, with the rows that they had."""
+    """Restores streams, tables, functions and views, with their rows."""
     engine, definitions = db.engine, db.definitions
     engine.arrivals, engine.clocks.advanced = int(manifest["arrivals"]), int(manifest["advanced"])
     for s in manifest["streams"]:
@@ -165,7 +165,7 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
         clock = engine.clocks.streams[key]
         for counter in ("high", "floor", "arrived", "late"):
             setattr(clock, counter, s[counter])
-        clock.ahead = s.get("ahead", 0)  # older versions know of none
+        clock.ahead = s.get("ahead", 0)  # not saved by older versions
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
         engine.histories[key].add(_unnumbered(rows, len(engine.histories[key].types)))
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
@@ -184,7 +184,7 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
 
 
 def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
-    """A family whose operators go on from the state that they had."""
+    """Restores a family and the state of its operators."""
     queries = _read_table(path / "queries.arrow").combine_chunks()
     names, _, _, *params = (c.combine_chunks() for c in queries.columns)
     ids, since = (np.array(queries.column(name).to_numpy(), np.int64) for name in ("id", "since"))
