@@ -1,9 +1,9 @@
-"""The commands around a pipeline: what a person types and sees.
+"""The commands of the command line.
 
 running   `eddyline run`: starts Spark and the pipeline, watches it, stops it in order
-before_spark  what can be found wrong before Spark is started
+before_spark  the checks that run before Spark is started
 display   the figures of a running pipeline, on a screen or as lines
-query     `eddyline query …` and `eddyline late`: their words and options
-explain   what `eddyline query explain` says
-catalog   what these do, on the catalog's log alone: no Spark is started
+query     `eddyline query …` and `eddyline late`: their arguments and options
+explain   the output of `eddyline query explain`
+catalog   the implementation of `query`, on the catalog's log, without Spark
 """

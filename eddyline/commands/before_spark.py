@@ -1,7 +1,7 @@
-"""What can be found wrong with a pipeline before Spark is started, which takes long: script, checkpoint, paths.
+"""Checks the script, the checkpoint and the paths of a pipeline before Spark is started, which takes long.
 
-Nothing is changed here. A checkpoint that has begun decides what its script means, so the script is rehearsed on its
-catalog; for another it is run on an empty one.
+Nothing is changed. The script of a started checkpoint is rehearsed on its catalog; that of a new checkpoint is run on
+an empty catalog.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.parser import parse
 
 FILE_SOURCES = ("json", "csv", "xml", "parquet", "orc", "avro", "text")  # formats that read the files of a path
-_PATTERN = set("*?[{")  # a path with one of these names files that may come later
+_PATTERN = set("*?[{")  # a path with one of these matches files that may be created later
 
 
 def check(script: Path, folder: Path, allowed: Sequence[str] = ()) -> None:
-    """Raises what is wrong with the checkpoint, and with the script and the paths in it.
+    """Raises if there is a problem with the checkpoint, the script or the paths in it.
 
     `allowed` are options of sources and sinks that load code and may be given.
     """
     rules = Rules(allowed=allowed)
-    begun = fixed(folder)
+    known = fixed(folder)
     text = script_text(script)
     parse(text)
-    if begun is not None and has_begun(folder):
+    if known is not None and has_begun(folder):
         pipeline_catalog = catalog_of(folder, rules)
-        pipeline_catalog.warn = lambda _: None  # the pipeline says it again
+        pipeline_catalog.warn = lambda _: None  # the pipeline warns again
         check_catalog(folder, pipeline_catalog.log)
         with pipeline_catalog.rehearsed(text):
             _check_paths(pipeline_catalog.catalog, folder)
@@ -77,7 +77,7 @@ def _check_source(relation: Stream | Table) -> None:
     if path is None:
         raise CatalogError(f"The {what} has no path.", hint=f"USING {external.format} OPTIONS (path '…').")
     if scheme_of(path) not in ("", "file") or _PATTERN & set(path):
-        return  # only Spark can tell
+        return  # only Spark can check it
     place = local_path(path, f"path of {what}").absolute()
     if not place.exists():
         hint = f"Make it, or correct the path in the script. Relative paths begin at {os.getcwd()}."

@@ -18,16 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def benchmarks() -> dict[str, str]:
-    """The benchmarks by name, and the first line of what each says of itself."""
-    found = {}
+    """The benchmarks by name, with the first line of their docstrings."""
+    benchmarks = {}
     for file in sorted((ROOT / "benchmarks").glob("[a-z]*.py")):
-        said = ast.get_docstring(ast.parse(file.read_text())) or ""
-        found[file.stem.replace("_", "-")] = said.partition("\n")[0]
-    return found
+        docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
+        benchmarks[file.stem.replace("_", "-")] = docstring.partition("\n")[0]
+    return benchmarks
 
 
 def run(name: str, out: Path | None = None, update_docs: bool = False) -> bool:
-    """Runs one benchmark, with its figures written to `out`; whether all of them keep their limits."""
+    """Runs one benchmark, which writes its figures to `out`; returns whether all are within their limits."""
     known = benchmarks()
     if not known:
         raise CatalogError(
@@ -46,7 +46,7 @@ def run(name: str, out: Path | None = None, update_docs: bool = False) -> bool:
             f"The figures cannot be written to {str(folder)!r}: {e.strerror}.", hint="Name another folder with --out."
         ) from None
     before = os.environ.get(OUT)
-    os.environ[OUT] = str(folder)  # benchmarks start processes of their own
+    os.environ[OUT] = str(folder)  # inherited by the processes that benchmarks start
     try:
         held = bool(module.main())
     finally:

@@ -1,7 +1,7 @@
-"""What `eddyline query …` and `eddyline late` do: they read and extend the catalog's log beside a checkpoint.
+"""The implementation of `eddyline query …` and `eddyline late`, which read and append to the catalog's log.
 
-Nothing of Spark is started or imported. A pipeline that runs takes up what is written here at its next micro-batch; one
-that does not run, when it is started.
+Spark is neither started nor imported. A running pipeline applies the new commits at its next micro-batch, a stopped one
+when it is started.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from eddyline.spark.run.checkpoint import catalog_of, folder_of
 from eddyline.sql.bound import Field
 from eddyline.sql.cursor import statements
 
-CHANGING = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE")  # what a file of statements may begin with
+CHANGING = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE")  # the statements that a file may contain
 
 
 def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
     """Runs the statements of a file, or of the input, as one commit: all of them, or none if one fails."""
     text = sys.stdin.read() if file == "-" else _text(Path(file))
     pipeline_catalog = catalog_of(checkpoint)
-    with _told(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
+    with _reporting(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
         for statement in statements(text):
             try:
                 if statement.text.split(maxsplit=1)[0].upper() not in CHANGING:
@@ -49,11 +49,11 @@ def add_statements(printer: Printer, checkpoint: Path, file: str) -> None:
 
 
 def add_rows(printer: Printer, checkpoint: Path, family: str, file: Path) -> None:
-    """Adds one query to a family for each row of a file."""
+    """Registers one query of a family for each row of a file."""
     pipeline_catalog = catalog_of(checkpoint)
-    found = pipeline_catalog.registry.named(family)
-    rows = read([Field("query", t.STRING), *found.bound.params], file)
-    with _told(printer, pipeline_catalog):
+    owner = pipeline_catalog.registry.named(family)
+    rows = read([Field("query", t.STRING), *owner.bound.params], file)
+    with _reporting(printer, pipeline_catalog):
         pipeline_catalog.register(family, rows)
 
 
@@ -61,7 +61,7 @@ def drop(printer: Printer, checkpoint: Path, names: Sequence[str], family: str |
     """Drops queries, all or none; `-` in place of their names reads them from the input, one in a line."""
     wanted = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else list(names)
     pipeline_catalog = catalog_of(checkpoint)
-    with _told(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
+    with _reporting(printer, pipeline_catalog), pipeline_catalog.commit(on_error="undo"):
         for owner, mine in _by_family(pipeline_catalog, wanted, family).items():
             pipeline_catalog.drop(owner, mine)
 
@@ -76,12 +76,12 @@ def show(printer: Printer, checkpoint: Path, family: str | None, like: str | Non
     """The names of queries; those of one family with their constants."""
     pipeline_catalog = catalog_of(checkpoint)
     if family is None:
-        found = pipeline_catalog.execute("SHOW QUERIES")
+        table = pipeline_catalog.execute("SHOW QUERIES")
     else:
-        found = _with_constants(pipeline_catalog.registry.named(family))
+        table = _with_constants(pipeline_catalog.registry.named(family))
     if like is not None:
-        found = found.filter(pc.match_like(found.column("query"), like))
-    _table(printer, found, _queries(found.num_rows))
+        table = table.filter(pc.match_like(table.column("query"), like))
+    _table(printer, table, _queries(table.num_rows))
 
 
 def show_quarantined(printer: Printer, checkpoint: Path) -> None:
@@ -95,12 +95,12 @@ def show_quarantined(printer: Printer, checkpoint: Path) -> None:
             families.append(f.name)
             errors.append(error)
     columns = {"query": names, "family": families, "error": errors}
-    found = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    _table(printer, found, _queries(found.num_rows))
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    _table(printer, table, _queries(table.num_rows))
 
 
 def explain(printer: Printer, checkpoint: Path, name: str) -> None:
-    """All that is known of a query or a family; nothing is changed, and no function of the checkpoint is loaded."""
+    """Shows the facts about a query or a family; changes nothing, and loads no function of the checkpoint."""
     from eddyline.commands.explain import lines
     from eddyline.spark.catalog.explaining import explained
 
@@ -118,14 +118,14 @@ def show_late(printer: Printer, checkpoint: Path, stream: str | None) -> None:
         rows = dead_letters(folder_of(checkpoint) / "eddyline", stream)
         _table(printer, pa.table({}) if rows is None else rows)
         return
-    found = []
+    counts = []
     for relation in (*pipeline_catalog.catalog.streams, *pipeline_catalog.catalog.tables):
         rows = dead_letters(folder_of(checkpoint) / "eddyline", relation.name)
         if rows is not None:
             for reason in rows.column("reason").value_counts().to_pylist():
-                found.append({"stream": relation.name, "reason": reason["values"], "rows": reason["counts"]})
+                counts.append({"stream": relation.name, "reason": reason["values"], "rows": reason["counts"]})
     schema = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("rows", pa.int64())])
-    _table(printer, pa.Table.from_pylist(found, schema))
+    _table(printer, pa.Table.from_pylist(counts, schema))
 
 
 def _with_constants(family: Family) -> pa.Table:
@@ -135,18 +135,18 @@ def _with_constants(family: Family) -> pa.Table:
 
 
 def _by_family(pipeline_catalog: PipelineCatalog, names: Iterable[str], family: str | None) -> dict[str, list[str]]:
-    """The names under the family each belongs to; an error if one does not exist."""
+    """The names by family; raises if one does not exist."""
     if family is not None:
         return {pipeline_catalog.registry.named(family).name: list(names)}
-    found: dict[str, list[str]] = {}
+    names_by_family: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(pipeline_catalog.query(name)[0].name, []).append(name)
-    return found
+        names_by_family.setdefault(pipeline_catalog.query(name)[0].name, []).append(name)
+    return names_by_family
 
 
 @contextmanager
-def _told(printer: Printer, pipeline_catalog: PipelineCatalog) -> Iterator[None]:
-    """Says afterwards how many queries came or went."""
+def _reporting(printer: Printer, pipeline_catalog: PipelineCatalog) -> Iterator[None]:
+    """Prints afterwards how many queries were registered or dropped."""
     before, version = len(pipeline_catalog.registry.names), pipeline_catalog.version
     try:
         yield
@@ -160,10 +160,10 @@ def _when(pipeline_catalog: PipelineCatalog) -> str:
     return f", from the next micro-batch on (commit {pipeline_catalog.version})."
 
 
-def _table(printer: Printer, found: pa.Table, count: str = "") -> None:
-    if found.num_rows:
-        printer.table(found)
-    printer.line(count or plural(found.num_rows, "row"), "dim")
+def _table(printer: Printer, rows: pa.Table, count: str = "") -> None:
+    if rows.num_rows:
+        printer.table(rows)
+    printer.line(count or plural(rows.num_rows, "row"), "dim")
 
 
 def _queries(count: int) -> str:

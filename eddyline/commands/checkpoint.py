@@ -1,4 +1,4 @@
-"""`eddyline checkpoint …`: its words and options. What it does is in `checkpoints` and in the layer `spark`."""
+"""`eddyline checkpoint …`: its arguments and options. The implementation is in `checkpoints` and in `spark`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `eddyline checkpoint …` does, and how it tells it. Nothing of Spark is started."""
+"""The implementation of `eddyline checkpoint …` and its output. Spark is not started."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def info(printer: Printer, checkpoint: Path, form: Literal["table", "json"]) -> 
 
 
 def verify(printer: Printer, checkpoint: Path) -> int:
-    """Shows what is wrong; returns how much."""
+    """Prints the problems; returns their number."""
     count = 0
     for problem in problems(folder_of(checkpoint)):
         printer.line(problem, "red")
@@ -51,7 +51,7 @@ def back_up(printer: Printer, checkpoint: Path, target: Path) -> None:
 def restore(printer: Printer, folder: Path, checkpoint: Path, yes: bool) -> None:
     target = folder_of(checkpoint)
     if target.exists():
-        with Alone(target):  # raises while a run is at work on it
+        with Alone(target):  # raises if a run is active on it
             pass
     beside = backups.unpack(folder.absolute(), target)
     try:
@@ -78,7 +78,7 @@ def rewind(printer: Printer, checkpoint: Path, yes: bool) -> None:
 
 
 def _consent(printer: Printer, wanted: Sequence[SinkRewind], yes: bool) -> None:
-    """Says what will be removed from sinks, and asks."""
+    """Prints what will be removed from sinks, and asks for confirmation."""
     for w in wanted:
         files = plural(len(w.rewind.files), "file")
         rows = f"{files} with rows of micro-batches from {w.rewind.first} on" if w.rewind.files else "no rows"

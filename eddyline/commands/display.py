@@ -1,6 +1,6 @@
-"""The figures of a running pipeline as text: a screen that is drawn anew, or plain lines for logs and pipes.
+"""The figures of a running pipeline as text: a screen that is redrawn, or plain lines for logs and pipes.
 
-`screen` and `line` are functions of the figures; a `Display` shows them as they come.
+`screen` and `line` are functions of the figures; a `Display` shows the figures of each micro-batch.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from rich.text import Text
 from eddyline.spark.run.progress import Figures, Split, Totals
 
 EVERY = 5.0  # seconds between lines, at least
-QUIET = 3.0  # seconds without a micro-batch after which the screen says so
+QUIET = 3.0  # seconds without a micro-batch after which the screen shows it
 FAMILIES = 10  # on the screen, those with the most changes first
 BAR = 40  # characters
 COLOURS = {"pack": "cyan", "process": "green", "state": "yellow", "sink": "magenta", "spark": "bright_black"}
 
 
 class Display:
-    """What is shown of a run: here nothing, but sums are kept."""
+    """Shows the figures of a run. The base class shows nothing and keeps sums."""
 
     def __init__(self) -> None:
         self.totals = Totals()
 
     def say(self, what: str) -> None:
-        """Tells what is going on."""
+        """Sets the status."""
 
     def take(self, f: Figures) -> None:
-        """A micro-batch has ended."""
+        """Shows a micro-batch that has ended."""
         self.totals.add(f)
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class Lines(Display):
 
 
 class Live(Display):
-    """A screen; what others print meanwhile scrolls by above it."""
+    """A live screen; other output scrolls above it."""
 
     def __init__(self, console: Console, title: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Live(Display):
 
 
 def line(batches: Sequence[Figures]) -> str:
-    """Micro-batches one after the other in a line: sums, and how things stand after the last."""
+    """Consecutive micro-batches in one line: sums, and the state after the last."""
     first, last = batches[0], batches[-1]
     seconds = sum(f.seconds for f in batches)
     which = f"batch {last.batch}" if first is last else f"batches {first.batch}–{last.batch}"
@@ -218,7 +218,7 @@ def unread_files(totals: Totals) -> str:
     return "\n".join([*lines, "A file is taken once by its name: mend it and put it there under a new name."])
 
 
-# words
+# formatting
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`eddyline query explain`: what is known of a query of a pipeline, as lines, and why it does not fire."""
+"""`eddyline query explain`: prints the facts about a query of a pipeline, and why it does not fire."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lines(x: Explained) -> Iterator[str]:
 
 
 def why(x: Explained) -> str:
-    """One sentence that says why a query has had no change, or has none for now; empty if no reason is known."""
+    """One sentence: why a query has had no change, or has none at present; empty if no reason is known."""
     start = "" if x.runs else " The pipeline is not running."
     if x.quarantine is not None:
         return f"It is in quarantine. `eddyline query resume {x.name}` lets it begin anew."
@@ -48,7 +48,7 @@ def why(x: Explained) -> str:
 
 
 def _no_input(x: Explained) -> str:
-    for s in (s for s in x.streams if s.watermark == MIN):  # no good row has ever come
+    for s in (s for s in x.streams if s.watermark == MIN):  # no valid row has arrived
         if s.counts is not None and s.counts.bad:
             return f"All rows of the stream {s.name!r} were bad: `eddyline late {s.name}` shows them."
         return f"The stream {s.name!r} has had no row."
@@ -78,18 +78,18 @@ def _no_match(x: Explained) -> str:
     return ""
 
 
-# words
+# formatting
 
 
 def _source(s: Source, since: int) -> str:
     kind = "table" if s.watermark is None else "stream"
     if s.counts is None:
-        said = "not counted"
+        counts = "not counted"
     else:
-        said = f"{plural(s.counts.rows, 'row')}, {s.counts.late:,} late, {s.counts.bad:,} bad"
-        said += f" since micro-batch {since}" if since else ""
-        said += "" if s.counts.batch is None else f"; the last came in micro-batch {s.counts.batch}"
-    return f"{kind} {s.name}: {said}" + ("" if s.watermark is None else f"; watermark {_moment(s.watermark)}")
+        counts = f"{plural(s.counts.rows, 'row')}, {s.counts.late:,} late, {s.counts.bad:,} bad"
+        counts += f" since micro-batch {since}" if since else ""
+        counts += "" if s.counts.batch is None else f"; the last came in micro-batch {s.counts.batch}"
+    return f"{kind} {s.name}: {counts}" + ("" if s.watermark is None else f"; watermark {_moment(s.watermark)}")
 
 
 def _family(x: Explained) -> str:

@@ -1,4 +1,4 @@
-"""`eddyline query …` and `eddyline late`: their words and options. What they do is in `catalog`."""
+"""`eddyline query …` and `eddyline late`: their arguments and options. The implementation is in `catalog`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Limit = Annotated[int, typer.Option(min=0, help="Rows to show; 0 shows all.")]
 
 @contextmanager
 def _printing(limit: int = 0) -> Iterator[Printer]:
-    """Where results go; an error is shown and ends the command with code 1."""
+    """Provides the printer of results; prints an error and exits with code 1."""
     from eddyline.errors import Error
     from eddyline.shell.printing import Printer
     from eddyline.spark.run.disk import unforeseen

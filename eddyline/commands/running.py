@@ -1,7 +1,7 @@
-"""`eddyline run`: starts Spark and a pipeline, shows how it gets on, and stops it in order.
+"""`eddyline run`: starts Spark and a pipeline, shows its progress, and stops it in order.
 
-The first Ctrl-C, or SIGTERM, lets the micro-batch end that is being worked on; the second stops at once. What can be
-found wrong without Spark is told before it is started.
+After the first Ctrl-C or SIGTERM, the current micro-batch completes; the second one stops at once. Problems that can be
+detected without Spark are reported before it is started.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 Prepare = Callable[["Pipeline", Display, "Asked"], None]
 
-LOOK = 0.2  # seconds between looks at whether it still runs
-UNREAD = 3  # the exit code of a run that went well, but could not read all files
-INTERRUPTED = 130  # the exit code of what Ctrl-C has ended, as shells have it
+LOOK = 0.2  # seconds between polls of the run
+UNREAD = 3  # the exit code of a successful run with unreadable files
+INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 
 
 @dataclass(frozen=True)
 class Options:
     script: Path
     checkpoint: Path
-    runs: Literal["on", "once"] = "on"  # until it is stopped, or until what is there has been processed
+    runs: Literal["on", "once"] = "on"  # until stopped, or until the available input is processed
     master: str | None = None
     trigger: str | None = None
     buckets: int | None = None
     clock: Literal["min", "max"] | None = None
     on_bad_rows: Literal["set apart", "stop"] = "set apart"
     on_error: Literal["quarantine", "null"] = "quarantine"
-    unapproved: Literal["refuse", "approve"] = "refuse"  # functions of the checkpoint that the user has not approved
+    unapproved: Literal["refuse", "approve"] = "refuse"  # for functions that the user has not approved
     allowed: Sequence[str] = ()  # options of sources and sinks that load code
     metrics: tuple[str, int] | None = None  # address and port
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
@@ -60,7 +60,7 @@ class Options:
 
 def run(options: Options, prepare: Prepare | None = None) -> int:
     """Runs a pipeline to its end; returns the exit code. `prepare` is called right before the pipeline starts."""
-    begun = time.time()
+    started = time.time()
     display = _display(options)
     asked = Asked(display)
     try:
@@ -73,7 +73,7 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
         return 1
     if options.shows == "progress":
         word = "Done" if options.runs == "once" else "Stopped"
-        print(f"{word}: {summary(display.totals, time.time() - begun)}", flush=True)
+        print(f"{word}: {summary(display.totals, time.time() - started)}", flush=True)
     if display.totals.unread_files:
         print(unread_files(display.totals), file=sys.stderr, flush=True)
     return INTERRUPTED if asked.at_once.is_set() else UNREAD if display.totals.unread_files else 0
@@ -89,7 +89,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
     asked.listen()
     with as_our_errors():
         spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
-        asked.listen()  # Spark's session has put its own handler in place
+        asked.listen()  # Spark's session has replaced the handler
         master = spark.conf.get("spark.master") or ""
         if is_local(master):
             start_workers(spark, master)
@@ -123,7 +123,7 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
 
 
 def _watch(run: Run, asked: Asked, display: Display) -> None:
-    """Waits until the run ends, or is asked to."""
+    """Waits until the run ends, or is stopped by a signal."""
     display.say("")
     asked.running = True
     while run.isActive and not asked.once.wait(LOOK):
@@ -131,16 +131,16 @@ def _watch(run: Run, asked: Asked, display: Display) -> None:
     if run.isActive:
         display.say("stopping after this micro-batch; Ctrl-C stops at once")
         run.finish(asked.at_once)
-    run.figures()  # of the last micro-batch, if Spark has not told of it yet
+    run.figures()  # of the last micro-batch, if Spark has not reported it yet
     failure = run.error()
     if failure is not None:
         raise failure
 
 
 class Asked:
-    """What Ctrl-C and SIGTERM ask for: to stop in order, then at once, and then not even to wait for Spark.
+    """The handler of Ctrl-C and SIGTERM: the first stops in order, the second at once, the third exits without Spark.
 
-    The handler raises nothing: it would do so in the middle of some call to Spark.
+    It raises nothing, because that would interrupt a call to Spark.
     """
 
     def __init__(self, display: Display) -> None:
@@ -157,9 +157,9 @@ class Asked:
         if self.running and not self.at_once.is_set():
             (self.at_once if self.once.is_set() else self.once).set()
             return
-        self.display.__exit__()  # gives the terminal back
+        self.display.__exit__()  # restores the terminal
         sys.stdout.flush()
-        os._exit(INTERRUPTED)  # Spark ends with the process that has started it
+        os._exit(INTERRUPTED)  # Spark exits with the process that started it
 
 
 # on the screen

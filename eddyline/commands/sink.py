@@ -1,4 +1,4 @@
-"""`eddyline sink …`: looks at the folder of a file sink, and compacts it."""
+"""`eddyline sink …`: shows and compacts the folder of a file sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eddyline.commands.query import _printing
 app = typer.Typer(help="Looks at and compacts the folder of a parquet or JSON sink.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="PATH", help="The path of the sink.", exists=True, file_okay=False)]
-KEPT = 10  # micro-batches whose files stay by default: readers may be at them
+KEPT = 10  # micro-batches whose files are kept by default: readers may be reading them
 
 
 @app.command()
@@ -51,6 +51,6 @@ def compact(
     from eddyline.delivery.reading import require_mark
 
     with _printing() as printer:
-        # The last complete micro-batch may still be done again.
+        # Spark may still replay the last complete micro-batch.
         found = compaction.compact(path, require_mark(path).complete - keep, "full")
         printer.line(f"{found.before:,} files of micro-batches before the last {keep:,} are {found.after:,} now.")

@@ -1,7 +1,7 @@
 """`eddyline doctor --warm`: compiles kernels, archives Spark's classes and measures costs of joins, once per machine.
 
-Otherwise each kernel is compiled when it is first called, which takes a first micro-batch half a minute, and costs are
-measured in the background. What other versions left and nobody has used for a month is removed.
+Otherwise each kernel is compiled at its first call, which adds half a minute to the first micro-batch, and costs are
+measured in the background. Cached files of other versions that were not used for a month are removed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from eddyline.index.kernel_cache import kernel_folder
 from eddyline.routing.calibration import calibrate, costs_file
 from eddyline.spark.run.class_archive import class_archive, writing_options
 
-PROCESSES = 2  # more would compile what workloads have in common more than once
+PROCESSES = 2  # more would compile common kernels more than once
 KEPT_FOR = 30 * 24 * 3600  # seconds without use
-LOOK = 0.25  # seconds between looks at how many kernels there are
+LOOK = 0.25  # seconds between counts of the kernels
 
 
 def warm(console: Console, *, spark: bool) -> None:
@@ -53,7 +53,7 @@ def warm(console: Console, *, spark: bool) -> None:
 
 
 def _compiled() -> Iterator[int]:
-    """Runs all workloads; says again and again how many have ended."""
+    """Runs all workloads, and prints how many have ended."""
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as processes:
         left: set[Future[None]] = {processes.submit(run, *workload) for workload in WORKLOADS}
         left.add(processes.submit(route))
@@ -66,7 +66,7 @@ def _compiled() -> Iterator[int]:
 
 
 def _archive_classes() -> None:
-    """Runs a small pipeline; its JVM writes the archive when it ends. Without one, Spark starts as it always did."""
+    """Runs a small pipeline; its JVM writes the archive when it exits. Without one, Spark only starts slower."""
     archive = class_archive()
     if archive is None or archive.exists():
         return
@@ -75,7 +75,7 @@ def _archive_classes() -> None:
         written = Path(folder) / archive.name
         options = " ".join([os.environ.get("SPARK_SUBMIT_OPTS", ""), *writing_options(written)])
         demo = ["-m", "eddyline.cli", "demo", "--queries", "100", "--seconds", "0.1", "--folder", f"{folder}/demo"]
-        # This waits for the JVM too, which holds on to the output.
+        # This also waits for the JVM, which keeps the output open.
         subprocess.run([sys.executable, *demo], env={**os.environ, "SPARK_SUBMIT_OPTS": options}, capture_output=True)
         if written.exists():
             written.replace(archive)
@@ -87,7 +87,7 @@ def _kernels() -> int:
 
 
 def remove_unused() -> int:
-    """Removes kernels, costs and archives of other versions that nobody has read for long; how many."""
+    """Removes kernels, costs and archives of other versions that were not read for KEPT_FOR; returns their number."""
     own = [path for path in (kernel_folder(), costs_file(), class_archive()) if path is not None]
     others = [path for mine in own for path in mine.parent.glob(f"*{mine.suffix}") if path != mine]
     old = [path for path in others if _last_used(path) < time.time() - KEPT_FOR]

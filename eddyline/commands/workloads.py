@@ -2,7 +2,7 @@
 
 `eddyline doctor --warm` runs them so that kernels are compiled before they are needed. They go through the in-process
 host, and through the routing of rows to buckets, which only Spark needs; `tests/cli/test_warming.py` compares what they
-compile with what other workloads ask for.
+compile with what other workloads need.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ RANGES = (
     "SELECT MIN(s.a) AS b, MAX(s.x) AS m FROM r [RANGE :w SECONDS], s [RANGE :z SECONDS] "
     "WHERE s.x - r.x BETWEEN :u AND :v",
 )
-# Queries of a shape, and rows of a push. What takes longest to compile is first.
+# Queries per shape, and rows per push. The slowest to compile is first.
 WORKLOADS = ((RANGES, 400, 60), (KEYS, 400, 600), (FILTERS, 400, 600), (NARROW, 20_000, 60))
 
 
 def run(selects: Sequence[str], queries: int, rows: int) -> None:
-    """Registers queries of each shape, pushes rows, asks for everything, and goes on from what was saved."""
+    """Registers queries of each shape, pushes rows, reads all results, and restores a saved connection."""
     rng = np.random.default_rng(1)
     db = Connection()
     db.execute(RELATIONS)

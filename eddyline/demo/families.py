@@ -1,7 +1,7 @@
 """The families of alerts: filters, a join by key and time, a windowed aggregate, a join within a band.
 
-They differ in cost: an alert on a symbol sees the rows of that symbol, a range the rows within it, and the bands look
-at every trade with every quote of the same second at nearly its price.
+They differ in cost: an alert on a symbol reads the rows of that symbol, a range the rows within it, and a band compares
+every trade with every quote of the same second at nearly its price.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _busy(market: Market, n: int) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """A family of alerts: its SQL, which part of all alerts it is, and how the constants are drawn."""
+    """A family of alerts: its SQL, its share of all alerts, and the distribution of its constants."""
 
     name: str
     params: str
@@ -104,7 +104,7 @@ FAMILIES = (
 
 
 def sizes(queries: int) -> dict[str, int]:
-    """How many queries each family gets: its share, at least one, and the first all that is left."""
+    """The number of queries of each family: its share, at least one; the first gets the remainder."""
     first, *others = FAMILIES
     counts = {alerts.name: max(1, round(queries * alerts.share)) for alerts in others}
     return {first.name: max(1, queries - sum(counts.values())), **counts}

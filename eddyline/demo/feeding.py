@@ -1,4 +1,4 @@
-"""What happens around the pipeline while it runs: rows arrive as files, and alerts come and go."""
+"""The load on the pipeline while it runs: writes rows as files, and registers and drops alerts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 FILE_EVERY = 1.0  # seconds
 CHURN_EVERY = 1.0  # seconds
-CHURN = 0.002  # alerts that come in a second, as a part of all; half as many go
+CHURN = 0.002  # alerts registered per second, as a share of all; half as many are dropped
 
 
 class Feed(threading.Thread):
-    """Writes the rows of each stretch of wall-clock time when it is over, a file for each stream."""
+    """Writes the rows of each interval of wall-clock time at its end, one file per stream."""
 
     def __init__(self, market: Market, folder: Path, record: Record, asked: threading.Event) -> None:
         super().__init__(name="feed", daemon=True)
@@ -51,7 +51,7 @@ class Feed(threading.Thread):
         for name, rows in self.market.rows(count).items():
             at = rows.schema.get_field_index("ts")
             rows = rows.set_column(at, "ts", rows.column(at).cast(pa.timestamp("us", "UTC")))
-            # a file is there whole or not at all: Spark does not see names with a dot before them
+            # Written under a hidden name, which Spark ignores, and then renamed.
             file = self.folder / name / f"{self.files:06}.parquet"
             pq.write_table(rows, file.with_name(f".{file.name}"))
             file.with_name(f".{file.name}").rename(file)
@@ -67,20 +67,20 @@ class Churn(threading.Thread):
     ) -> None:
         super().__init__(name="churn", daemon=True)
         self.market, self.pipe, self.record, self.asked = market, pipe, record, asked
-        self.share = {name: count * CHURN for name, count in counts.items()}  # that come in a second
-        self.standing = {name: (0, count) for name, count in counts.items()}  # by number: the oldest, the next
+        self.share = {name: count * CHURN for name, count in counts.items()}  # registered per second
+        self.numbers = {name: (0, count) for name, count in counts.items()}  # the oldest and the next query number
 
     def run(self) -> None:
         while not self.asked.wait(CHURN_EVERY):
             added = dropped = 0
             for alerts in FAMILIES:
-                oldest, following = self.standing[alerts.name]
+                oldest, following = self.numbers[alerts.name]
                 new = int(self.market.rng.poisson(self.share[alerts.name]))
                 old = min(int(self.market.rng.poisson(self.share[alerts.name] / 2)), following - oldest - 1)
                 if new:
                     self.pipe.register(alerts.name, alerts.queries(self.market, following, following + new))
                 if old:
                     self.pipe.drop(alerts.name, alerts.named(oldest, oldest + old))
-                self.standing[alerts.name] = (oldest + old, following + new)
+                self.numbers[alerts.name] = (oldest + old, following + new)
                 added, dropped = added + new, dropped + old
             self.record.came.append(Come(time.time(), added, dropped))

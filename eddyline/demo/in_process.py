@@ -1,5 +1,5 @@
-"""The demo without Spark, as fast as one process goes: `play` is the job and yields a tally after each batch, `show`
-draws it."""
+"""The demo without Spark, as fast as one process can: `play` runs the job and yields a tally after each batch; `show`
+displays it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHURN = 50  # alerts dropped, and as many added, after each push
 
 @dataclass
 class Tally:
-    """What the job has done so far."""
+    """The counters of the job so far."""
 
     queries: int = 0
     rows: int = 0
@@ -68,7 +68,7 @@ def play(db: Connection, queries: int, rows: int, seconds: float, seed: int) -> 
         tally.slowest = max(tally.slowest, perf_counter() - before)
         _count(db, tally, changes)
 
-        # users come and go while the streams flow
+        # alerts are dropped and registered between pushes
         churn = min(CHURN, newest - oldest)
         db.drop(level.name, level.named(oldest, oldest + churn))
         db.register(level.name, level.queries(market, newest, newest + churn))

@@ -1,6 +1,6 @@
 """A market: symbols with a price each, and the trades and quotes that scatter around these.
 
-A faster market has more symbols, so that each of them is as busy in any: windows hold as many rows of a symbol.
+A faster market has more symbols, so that the rate per symbol, and the rows of a symbol in a window, are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 RATE = 50.0  # rows of each stream in one second of event time
-PER_SYMBOL = 0.1  # of these, those of one symbol
+PER_SYMBOL = 0.1  # of them for one symbol
 DELAY = 2.0  # seconds that the watermarks lag
 BEGIN = np.datetime64("2026-01-01T09:30:00", "us")
 
@@ -25,12 +25,12 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 def stream(name: str) -> str:
-    """The statement that declares a stream, as far as it is the same wherever its rows come from."""
+    """The part of a stream's declaration that does not depend on its source."""
     return f"CREATE STREAM {name} ({COLUMNS[name]})\n  WATERMARK ts DELAY OF INTERVAL {DELAY:g} SECONDS"
 
 
 class Market:
-    """Symbols with a price each, around which trades and quotes scatter; a few rows come out of order or late."""
+    """Symbols with a price each, around which trades and quotes scatter; a few rows are out of order or late."""
 
     def __init__(self, rng: np.random.Generator, rate: float = RATE, begin: np.datetime64 = BEGIN) -> None:
         self.rng = rng
@@ -38,10 +38,10 @@ class Market:
         self.begin = begin
         self.symbols = np.array([f"SYM{n:03}" for n in range(max(1, round(rate / PER_SYMBOL)))])
         self.prices = rng.uniform(50, 150, len(self.symbols))
-        self.now = 0.0  # seconds of event time since it began
+        self.now = 0.0  # seconds of event time since the start
 
     def rows(self, count: int) -> dict[str, pa.Table]:
-        """The next rows of both streams, over the same stretch of event time."""
+        """The next rows of both streams, over the same interval of event time."""
         took = count / self.rate
         found = {"trades": self._rows(count, took), "quotes": self._rows(count, took)}
         found["trades"]["qty"] = self.rng.integers(1, 1000, count).astype(np.int32)

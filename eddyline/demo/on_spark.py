@@ -1,7 +1,6 @@
-"""The demo: one pipeline on Spark over files that a thread keeps writing, while alerts come and go.
+"""The demo on Spark: one pipeline reads files that a thread writes, while alerts are registered and dropped.
 
-In its folder are the files of both streams, `pipeline.sql`, the checkpoint, what the sink has been given (`alerts`) and
-the plot. `run` is the whole of it.
+Its folder has the files of both streams, `pipeline.sql`, the checkpoint, the rows of the sink (`alerts`) and the plot.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ if TYPE_CHECKING:
     from eddyline.spark.run.pipeline import Pipeline
 
 TRIGGER = "1 second"
-# A JVM that lives for a minute or two has less to do without its second compiler: half of it all, measured to the first
-# results.
+# Without its second compiler, a JVM that runs for a minute or two uses half the CPU until the first results (measured).
 CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-FILES = 5  # of each stream in a micro-batch, at most: one that is behind catches up in steps of a few seconds
+FILES = 5  # per stream and micro-batch, at most, so that a backlog is read in steps of a few seconds
 PLOT = "demo.png"
 
 
 def run(queries: int, seconds: float, rate: float, folder: Path | None, seed: int) -> int:
-    """Runs the demo; returns the exit code. Without a folder all but the script and the plot is removed at the end."""
+    """Runs the demo; returns the exit code. Without a folder, only the script and the plot are kept."""
     demo = Demo(queries, seconds, rate, _place(folder), seed)
     code = demo.run()
     if folder is None:
@@ -87,7 +85,7 @@ class Demo:
         return code
 
     def _prepare(self, pipe: Pipeline, display: Display, asked: running.Asked) -> None:
-        """Registers the alerts. After the first micro-batch more rows flow, and alerts come and go."""
+        """Registers the alerts. After the first micro-batch, starts the threads that write rows and change alerts."""
         display.say(f"registering {self.queries:,} alerts …")
         begun = time.time()
         counts = sizes(self.queries)
@@ -133,6 +131,6 @@ def _place(folder: Path | None) -> Path:
 
 
 def process_start() -> float:
-    """When the command was given, so that what imports take counts too; in seconds since 1970."""
+    """The start of the process, which includes the time of imports; in seconds since 1970."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # since the machine started
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")

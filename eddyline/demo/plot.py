@@ -1,4 +1,4 @@
-"""The plot of the demo: what flowed, where the time of micro-batches went, how long rows waited, who came and went."""
+"""The plot of the demo: throughput, the parts of micro-batch time, latency, and registered and dropped alerts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plot(record: Record, file: Path) -> None:
 
 
 def _flow(axes: Axes, record: Record, ended: Floats) -> None:
-    """Each micro-batch's rows and changes over the time since the one before ended."""
+    """The rows and changes of each micro-batch, divided by the time since the end of the one before."""
     if len(ended) > 1:
         gaps = np.diff(ended)
         for what, colour in (("rows", ROWS), ("changes", CHANGES)):
@@ -101,7 +101,7 @@ def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
 
 
 def _legend(axes: Axes, lines: Sequence[Line2D] | None = None) -> None:
-    """In one row above the axes, where it hides nothing."""
+    """Places the legend in one row above the axes."""
     handles = axes.get_legend_handles_labels()[0] if lines is None else lines
     labels = [str(h.get_label()) for h in handles]
     above = (1.0, 0.99)

@@ -1,4 +1,4 @@
-"""What is written down while the demo runs, for its summary and its plot. Times are seconds since 1970."""
+"""The record of a run of the demo, for its summary and its plot. Times are seconds since 1970."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Come:
-    """Alerts that have come and gone at once."""
+    """Alerts that were registered and dropped at the same time."""
 
     at: float
     added: int
@@ -64,6 +64,6 @@ class Record:
 
 
 def delivered_in(written: Sequence[Written], rows: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The micro-batch of each file, by how many rows each took: files are taken whole, in the order of writing."""
+    """The micro-batch of each file, by how many rows each took: Spark reads whole files, in the order of writing."""
     ends = np.cumsum([f.rows for f in written])
     return np.searchsorted(np.cumsum(rows), ends).astype(np.int64)

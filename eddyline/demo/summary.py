@@ -1,4 +1,4 @@
-"""The summary of the demo: what has flowed, how long it took, and some alerts as the sink has them."""
+"""The summary of the demo: throughput, times, and some alerts as they are in the sink."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def families(record: Record, sink: Path) -> str:
 
 
 def example(folder: Path) -> str:
-    """The last row that has entered an answer of a family, as the sink has it."""
+    """The last row that was added to an answer of a family, as it is in the sink."""
     for file in sorted(folder.glob("part-*.parquet"), reverse=True):
         rows: pa.Table = pq.read_table(file)
         entered = rows.filter(pc.equal(rows.column("op"), "+"))

@@ -1,4 +1,4 @@
-"""The dot commands of the shell: what SQL has no words for. Each is a short function of the session and its words."""
+"""The dot commands of the shell, for which SQL has no statement. Each is a function of session and arguments."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Quit(Exception):
-    """The user leaves."""
+    """Ends the shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    words: tuple[str, ...]  # what its arguments are called
+    words: tuple[str, ...]  # the names of its arguments
     help: str
     run: Callable[..., Any]
 
 
 def run(session: Session, line: str) -> Any:
-    """Runs one dot command; gives what it found, as `execute` does for a statement."""
+    """Runs one dot command; returns its result, as `execute` does for a statement."""
     try:
         name, *words = shlex.split(line)
     except ValueError:
@@ -93,7 +93,7 @@ COMMANDS = {
 
 
 def read(fields: Iterable[Field], path: Path) -> Any:
-    """The rows of a file in the types of the fields; columns that are not among them are left as they are."""
+    """The rows of a file, cast to the types of the fields; other columns are not cast."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{path.name!r} is no file to load.", hint=f"Give one that ends in {', '.join(_READERS)}.")

@@ -1,6 +1,6 @@
-"""Input cut into pieces that can run: whole statements, which end with `;`, or a line that is a dot command.
+"""Splits input into pieces that can run: complete statements, which end with `;`, or a line with a dot command.
 
-A piece is given out as soon as its last line is read, so that a pipe is answered while it is still open. A line that
+A piece is yielded as soon as its last line is read, so that the input of an open pipe is processed at once. A line that
 begins with a dot is a command only where a statement could begin.
 """
 
@@ -53,7 +53,7 @@ def is_complete(text: str) -> bool:
 
 
 def is_empty(text: str) -> bool:
-    """Whether there is nothing to run: only space and comments."""
+    """Whether the text has only white space and comments."""
     if not text.strip():
         return True
     try:

@@ -25,10 +25,10 @@ from eddyline.errors import Error
 from eddyline.local.connection import Connection
 from eddyline.operators.user_functions import FunctionWarning
 
-WIDE = 100_000  # columns of a line that nobody has to fit on a screen
-FEW = 3  # queries of a family that get a table each; more of them share one
+WIDE = 100_000  # characters per line of output that is not for a screen
+FEW = 3  # up to so many queries of a family get a table each; more share one
 NAMES = 3  # names of queries shown beside a result they share
-TOO_MANY = 200_000  # changes beyond which only their number is told
+TOO_MANY = 200_000  # for more changes, only their number is printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Printer:
 
     @staticmethod
     def plain(limit: int) -> Printer:
-        """For scripts and pipes; a script run by hand still gets colours, but nothing is cut to the screen."""
+        """For scripts and pipes: colours only on a terminal, and no lines cut to the screen."""
         return Printer(
             Console(width=WIDE, highlight=False), Console(stderr=True, width=WIDE, highlight=False), "plain", limit
         )
@@ -137,7 +137,7 @@ def cell(value: Any) -> Text:
 
 
 def by_family(db: Connection, names: Iterable[str]) -> list[tuple[Family, list[str]]]:
-    """The names of queries, gathered by family in the order in which the families come up."""
+    """The names of queries by family, in the order of first appearance."""
     found: dict[int, tuple[Family, list[str]]] = {}
     for name in names:
         family, _ = db.registry.query(name)

@@ -1,4 +1,4 @@
-"""The shell on a terminal: a statement may take several lines, the past is kept, names complete with Tab."""
+"""The shell on a terminal: statements of several lines, a history, and completion of names with Tab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from eddyline.shell.session import Session
 
 PROMPT = "eddyline> "
 MORE = "     ...> "
-QUERIES = 1000  # names of queries that are offered, of each family
+QUERIES = 1000  # names of queries offered per family
 
 KEYWORDS = tuple(
     re.findall(
@@ -43,7 +43,7 @@ KEYWORDS = tuple(
 
 
 def interact(session: Session, title: str) -> None:
-    """Reads and runs until the user leaves. Ctrl-C drops the input, or stops what runs; Ctrl-D leaves."""
+    """Reads and runs until the user leaves. Ctrl-C drops the input, or stops a statement; Ctrl-D leaves."""
     prompt = new_prompt(session.db, history(os.environ))
     session.printer.line(title, "bold")
     session.printer.line("End a statement with a semicolon; .help lists the commands; Ctrl-D leaves.", "dim")
@@ -63,7 +63,7 @@ def interact(session: Session, title: str) -> None:
             session.printer.error(e)
         except KeyboardInterrupt:
             session.printer.line("Stopped. What ran may have been applied in part.", "bold red")
-        except Exception as e:  # a fault of Eddyline must not take the user's streams with it
+        except Exception as e:  # a fault of Eddyline must not end the session
             session.printer.line("".join(traceback.format_exception(e)), "dim")
             session.printer.line(f"This is a fault in Eddyline: {type(e).__name__}: {e}", "bold red")
 
@@ -98,9 +98,9 @@ def is_ready(text: str) -> bool:
 
 
 def history(environ: Mapping[str, str]) -> History:
-    """What was typed before, in the user's state directory, for the user alone to read: statements may hold secrets.
+    """The history, in the user's state directory and readable only by the user: statements may contain secrets.
 
-    It is kept in memory where that directory cannot be written.
+    It is kept in memory if that directory cannot be written.
     """
     home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state"
     path = Path(home) / "eddyline" / "history"
@@ -108,7 +108,7 @@ def history(environ: Mapping[str, str]) -> History:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.fchmod(file, 0o600)  # it may be older
+            os.fchmod(file, 0o600)  # an older version may have created it
         finally:
             os.close(file)
     except OSError:
@@ -117,7 +117,7 @@ def history(environ: Mapping[str, str]) -> History:
 
 
 class _Kept(FileHistory):
-    """A history in a file; a line that cannot be written, for the disk is full, is known until the shell ends."""
+    """A history in a file; a line that cannot be written is kept in memory until the shell ends."""
 
     def store_string(self, string: str) -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One connection and where its results go: runs pieces of input and shows what each statement gives."""
+"""A connection and its printer: runs pieces of input and prints the result of each statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Session:
     done: int = 0  # statements and commands that have run
 
     def run_script(self, lines: Iterable[str], name: str) -> bool:
-        """Runs the whole input or up to its first error, which is shown; whether all of it ran."""
+        """Runs the input up to its first error, which is printed; returns whether all of it ran."""
         self.done = 0
         try:
             for piece in pieces(lines):
@@ -42,7 +42,7 @@ class Session:
         return True
 
     def run(self, piece: Piece) -> None:
-        """Runs the statements of a piece one by one; an error knows its place in the whole input."""
+        """Runs the statements of a piece one by one; an error has its place in the whole input."""
         try:
             if piece.is_command:
                 self._show(piece.text, partial(commands.run, self))

@@ -1,1 +1,1 @@
-"""Kafka without Spark's connector: a source of Spark's in Python, and an output, both over librdkafka."""
+"""Kafka without Spark's connector: a Python data source and an output, both over librdkafka."""

@@ -1,6 +1,6 @@
-"""What the driver asks the brokers: which partitions the topics have, and from where to where they go.
+"""Metadata from the brokers for the driver: the partitions of topics, and their first and last offsets.
 
-Every call ends within the timeout, with an answer or with an error that repeats what the client said last.
+Every call ends within the timeout, with a result or with an error that has the last message of the client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from eddyline.spark.kafka.offsets import Bounds, Partition
 from eddyline.spark.kafka.options import SourceOptions, hearing, make_client, unreachable
 
-_PAUSE = 0.2  # seconds between attempts, as a new leader is found
+_PAUSE = 0.2  # seconds between attempts while a leader is elected
 _GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it
 
 
@@ -61,13 +61,13 @@ class Broker:
         self._consumer = self._admin = None
 
     def _partitions(self, topic: str, deadline: float) -> list[Partition]:
-        consumer, _ = self._open()  # unlike the admin client, a consumer never makes a topic by asking for it
-        found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
-        if found.error is not None and found.error.code() == Code.UNKNOWN_TOPIC_OR_PART:
+        consumer, _ = self._open()  # unlike the admin client, a consumer never creates a topic
+        metadata = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
+        if metadata.error is not None and metadata.error.code() == Code.UNKNOWN_TOPIC_OR_PART:
             return []
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return [Partition(topic, number) for number in sorted(found.partitions)]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        return [Partition(topic, number) for number in sorted(metadata.partitions)]
 
     def _list(self, partitions: list[Partition], spec: OffsetSpec, deadline: float) -> dict[Partition, int]:
         if not partitions:
@@ -88,7 +88,7 @@ class Broker:
         return self._consumer, self._admin
 
     def _serve(self) -> None:
-        """Lets the clients call back: they say what is wrong, and renew tokens."""
+        """Serves the callbacks of the clients, which report errors and renew tokens."""
         for client in self._open():
             client.poll(0)
 
@@ -104,5 +104,5 @@ def _left(deadline: float) -> float:
 
 
 def check_client(options: SourceOptions) -> None:
-    """Sees to it that the client takes its options; no broker is asked."""
+    """Raises if the client refuses its options; no broker is contacted."""
     make_client(Consumer, {"group.id": _GROUP, **options.client}).close()

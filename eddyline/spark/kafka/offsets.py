@@ -1,10 +1,10 @@
-"""How far each partition has been read, and how far to read next: arithmetic without a broker.
+"""Offsets: how far each partition has been read, and how far to read next. Needs no broker.
 
 An offset of the source is `{"topic": {"0": 12, "1": 5}}`, as in Spark's own connector: the next message to read of each
-partition. It may also say in `"$from"` (no topic can have this name) where its batch begins, for partitions whose begin
-the offset before it does not settle: all of them in the first batch, as Spark asks a restarted query for its initial
-offset again when the first batch was not committed; partitions found later; those of which messages were lost. So a
-batch is always [`$from` or the offset before, offset), and a replay reads exactly the same messages.
+partition. It may also have in `"$from"` (no topic can have this name) the start of its batch, for partitions whose
+start the offset before it does not determine: all of them in the first batch, as Spark requests the initial offset of a
+restarted query again when the first batch was not committed; new partitions; and those that lost messages. So a batch
+is always [`$from` or the offset before, offset), and a replay reads exactly the same messages.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Positions = dict[Partition, int]
 
 @dataclass(frozen=True)
 class Offsets:
-    """The next message to read of each partition, and where the batch that ends here begins if that must be said."""
+    """The next message to read of each partition, and the start of the batch that ends here where it is needed."""
 
     next: Positions
     begin: Positions = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Equal offsets give equal text: Spark compares them so."""
+        """Equal offsets have equal texts, which Spark compares."""
         return _nested(self.next) | ({_FROM: _nested(self.begin)} if self.begin else {})
 
     @staticmethod
@@ -61,7 +61,7 @@ class Offsets:
 
 
 def ranges(start: Offsets, end: Offsets) -> list[Range]:
-    """What is read between two offsets, in the order of topics and partitions. It needs nothing but the two."""
+    """The ranges to read between two offsets, in the order of topics and partitions; depends only on the two."""
     begin = start.next | end.begin
     return [Range(p, begin[p], to) for p, to in sorted(end.next.items()) if begin[p] < to]
 
@@ -69,8 +69,8 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
 def advance(start: Offsets, bounds: Mapping[Partition, Bounds], limit: int | None) -> tuple[Offsets, list[str]]:
     """The end of the next batch, at most `limit` messages on, and a sentence for each loss of messages.
 
-    A partition goes on at what is left when messages before it are gone, at the new end when the topic was cut or made
-    anew, and from its beginning when it is new; a new one without messages waits. Without news, the result is `start`.
+    A partition continues at its first message if earlier ones were deleted, at the new end if the topic was truncated
+    or recreated, and at its beginning if it is new and has messages. Without new messages, the result is `start`.
     """
     lost: list[str] = []
     begin: Positions = {}
@@ -87,7 +87,7 @@ def advance(start: Offsets, bounds: Mapping[Partition, Bounds], limit: int | Non
             begin[p] = high
             lost.append(f"{p} was read up to {at} but now ends at {high}")
         elif start.begin.get(p) == at:
-            begin[p] = at  # nothing was read of it yet
+            begin[p] = at  # not read yet
     lost += [f"{p} is gone, or no longer named in option subscribe" for p in sorted(start.next.keys() - bounds.keys())]
     backlog = {p: max(0, b.high - begin.get(p, start.next.get(p, 0))) for p, b in bounds.items()}
     taken = backlog if limit is None else share(backlog, limit, turn=sum(start.next.values()))
@@ -98,7 +98,7 @@ def advance(start: Offsets, bounds: Mapping[Partition, Bounds], limit: int | Non
 
 
 def share(backlog: Mapping[Partition, int], limit: int, turn: int = 0) -> Positions:
-    """How many messages to take of each partition: `limit` in all, or everything if that is less.
+    """The number of messages to read of each partition: `limit` in total, or all if there are fewer.
 
     In proportion to the backlog, so that partitions catch up together and event times stay aligned; but at least one of
     each that has any, so that none starves. When even that is too much, they take turns, beginning at `turn`.
@@ -114,7 +114,7 @@ def share(backlog: Mapping[Partition, int], limit: int, turn: int = 0) -> Positi
     spare, more = limit - len(waiting), total - len(waiting)
     for p in waiting:
         taken[p] = 1 + spare * (backlog[p] - 1) // more
-    left = limit - sum(taken.values())  # what rounding down has left, fewer than there are partitions
+    left = limit - sum(taken.values())  # the remainder of rounding down, less than the number of partitions
     for p in [p for p in waiting if taken[p] < backlog[p]][:left]:
         taken[p] += 1
     return taken

@@ -1,8 +1,8 @@
-"""The options of the Kafka source and output, checked before any broker is asked; and the errors about them.
+"""The options of the Kafka source and output, checked before any broker is contacted, and their errors.
 
 They are those of Spark's own Kafka connector: `kafka.<property>` goes to the client (librdkafka, whose properties are
 those of the Java client except for some about security), the others are listed in `SOURCE` and `OUTPUT`. An option that
-would change which rows come is obeyed or refused, never ignored; those that only tune Spark's connector are ignored.
+would change which rows are read is applied or refused. Options that only tune Spark's connector are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TUNING = ("minPartitions", "groupIdPrefix", "fetchOffset.numRetries", "fetchOffs
 
 LATEST, EARLIEST = -1, -2  # as offsets in the JSON form of startingOffsets
 _TIMEOUT_MS = 60_000
-_OURS = {  # properties that the source or the output sets, and what to use in their place
+_OURS = {  # properties that the source or the output sets, and what to use instead
     "auto.offset.reset": "Use option startingOffsets.",
     "enable.auto.commit": "Spark's checkpoint keeps the offsets.",
     "enable.auto.offset.store": "Spark's checkpoint keeps the offsets.",
@@ -37,7 +37,7 @@ _OURS = {  # properties that the source or the output sets, and what to use in t
     "key.serializer": "Keys are sent as text.",
     "value.serializer": "Values are sent as JSON.",
 }
-_JAVA_ONLY = {  # properties of the Java client by their nearest relatives in librdkafka
+_JAVA_ONLY = {  # properties of the Java client, and the closest ones of librdkafka
     "sasl.jaas.config": "kafka.sasl.username and kafka.sasl.password",
     "ssl.truststore.location": "kafka.ssl.ca.location (a PEM file)",
     "ssl.truststore.password": "kafka.ssl.ca.location (a PEM file, no password)",
@@ -53,7 +53,7 @@ class KafkaError(Error):
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read: the topics, from where, how much at once, and what to do when Kafka no longer has it."""
+    """The topics, the starting offsets, the batch size, and the behaviour on data loss."""
 
     topics: tuple[str, ...]
     starting: Literal["earliest", "latest"] | dict[str, dict[int, int]]
@@ -68,7 +68,7 @@ class SourceOptions:
 
     @property
     def isolation(self) -> str:
-        return self.client.get("isolation.level", "read_uncommitted")  # Spark's default; librdkafka's is the other one
+        return self.client.get("isolation.level", "read_uncommitted")  # Spark's default; librdkafka's differs
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def output_options(options: Mapping[str, str]) -> OutputOptions:
 def make_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any]) -> Client:
     """A consumer, producer or admin client; a property that it does not take is an error."""
     try:
-        return make({"log_level": 2, **properties})  # its complaints come to the user in our errors, not on stderr
+        return make({"log_level": 2, **properties})  # its messages are part of our errors, not printed to stderr
     except KafkaException as problem:
         reason = problem.args[0].str()
         java = [f"In place of kafka.{p} use {use}." for p, use in _JAVA_ONLY.items() if p in properties]
@@ -120,7 +120,7 @@ def make_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[st
 
 
 def hearing(said: list[str]) -> Callable[[Code], None]:
-    """A callback for a client's troubles: it notes their causes, not that therefore all brokers are down."""
+    """An error callback of a client: it collects the causes, not the resulting `_ALL_BROKERS_DOWN`."""
 
     def hear(trouble: Code) -> None:
         if trouble.code() != Code._ALL_BROKERS_DOWN and trouble.str() not in said[-2:]:
@@ -130,7 +130,7 @@ def hearing(said: list[str]) -> Callable[[Code], None]:
 
 
 def unreachable(servers: str, doing: str, timeout: float, reasons: Iterable[str]) -> KafkaError:
-    """The brokers did not do something in time; `reasons` are what the client said, the last being the most telling."""
+    """The error of a timeout; `reasons` are the messages of the client, the last is the most specific."""
     said = list(dict.fromkeys(reasons))[-2:]
     because = f" ({'; '.join(said)})" if said else ""
     return KafkaError(

@@ -1,9 +1,9 @@
-"""Rows as Kafka messages, sent by whoever has them: the driver or a Python worker.
+"""Sends rows as Kafka messages, from the driver or a Python worker.
 
-A message's value is a JSON object with the row's columns; `json_rows` has its form, which will not change.
+A message's value is a JSON object with the row's columns; its stable format is in `output/json_rows.py`.
 Its key is one column as text (`query` by default), so that a query's changes stay in order within one partition. A send
 returns when all replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch`
-and `position`, equal in each repeat, and a consumer that remembers (key, batch, position) can drop what it has seen.
+and `position`, equal in each repeat, and a consumer that stores (key, batch, position) can drop repeats.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from eddyline.errors import DataError
 from eddyline.spark.kafka.options import KafkaError, hearing, make_client, output_options, unreachable
 from eddyline.spark.output.json_rows import json_rows, json_texts
 
-MARKS = ("batch", "position")  # what tells a repeat from news
+MARKS = ("batch", "position")  # identify a repeated row
 _HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}
-_ROWS = 10_000  # turned into messages at a time
-_GRACE = 5.0  # seconds for the client to report what it gave up
+_ROWS = 10_000  # converted to messages at a time
+_GRACE = 5.0  # seconds for the client to report failed messages
 
 
 class KafkaOutput:
     """Sends rows to a topic. It connects on first use, so that it can be pickled before; it is for one thread."""
 
     def __init__(self, options: Mapping[str, str], key: str | None = "query", *, epoch: str = "") -> None:
-        """`epoch` is the run that sends: of the rows of one micro-batch, those of the last epoch count."""
+        """`epoch` is the run that sends: of the rows of one micro-batch, those of the last epoch are valid."""
         self.options = output_options(options)
         self.key = key
         self.headers = _HEADERS | ({"eddyline.epoch": epoch} if epoch else {})
@@ -42,7 +42,7 @@ class KafkaOutput:
         self._heard: list[str] = []
 
     def send(self, rows: pa.Table) -> int:
-        """Sends every row and waits until all are acknowledged; how many they are. The first failure is raised."""
+        """Sends every row and waits until all are acknowledged; returns their number. Raises the first failure."""
         missing = [c for c in (*MARKS, *([self.key] if self.key else [])) if c not in rows.column_names]
         if missing:
             raise DataError(
@@ -60,12 +60,12 @@ class KafkaOutput:
             if unsent:
                 raise self._silence()
         except BaseException:
-            self.close()  # what is still queued is not sent behind the caller's back
+            self.close()  # queued messages must not be sent after the error
             raise
         return int(rows.num_rows)
 
     def close(self) -> None:
-        """Lets go of the connection and of what was not sent; it may be called at any time and again."""
+        """Closes the connection and discards unsent messages; it may be called repeatedly."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
@@ -96,7 +96,7 @@ class KafkaOutput:
         return self._producer
 
     def _enqueue(self, producer: Producer, key: bytes | None, value: bytes) -> None:
-        """Hands over one message, waiting for room if the client's queue is full."""
+        """Enqueues one message; waits if the client's queue is full."""
         deadline = 0.0
         while self._failed is None:
             try:

@@ -1,9 +1,9 @@
 """Reads a range of a partition's offsets into Arrow batches, on an executor.
 
-The end is reached exactly, whether or not there is a message at each offset: after a gap, as compaction and the markers
-of transactions leave them, comes a message further on or the end of the partition, which the consumer reports. A range
-that Kafka no longer has is an error, or left out with a warning, as `failOnDataLoss` says. A consumer is made for each
-range: on one machine that takes 2 to 30 ms.
+The end is reached exactly, even if there is no message at some offsets: after a gap, which compaction and transaction
+markers cause, the consumer returns a later message or reports the end of the partition. A range that Kafka no longer
+has is an error, or left out with a warning, as `failOnDataLoss` says. A consumer is created for each range, which takes
+2 to 30 ms on one machine.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
         {
             "group.id": "eddyline",
             "isolation.level": options.isolation,
-            "fetch.wait.max.ms": 100,  # how long the broker ponders that there is nothing after the end
+            "fetch.wait.max.ms": 100,  # how long the broker waits for messages after the end
             "queued.min.messages": min(_QUEUED, wanted.end - wanted.start),
-            "fetch.queue.backoff.ms": 10,  # a full queue is looked at again soon, not after a second
+            "fetch.queue.backoff.ms": 10,  # a full queue is checked again soon, not after a second
             **options.client,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -86,7 +86,7 @@ def _batches(consumer: Consumer, options: SourceOptions, wanted: Range, heard: l
 
 
 def _pass(consumer: Consumer, options: SourceOptions, wanted: Range, message: Message, at: int) -> int:
-    """Where to go on after a message that is none: the end of the partition, or something wrong."""
+    """The next offset after an event that is not a message: the end of the partition, or an error."""
     problem = message.error()
     assert problem is not None
     if problem.code() == Code._PARTITION_EOF:
@@ -112,7 +112,7 @@ def _lose(options: SourceOptions, wanted: Range, at: int, until: int, why: str) 
 
 
 def report_loss(options: SourceOptions, lost: list[str]) -> None:
-    """Messages that were never read are gone: an error, or a warning if the user accepts that."""
+    """Unread messages were deleted: raises, or warns if the user accepts data loss."""
     if not lost:
         return
     text = f"Kafka at {options.servers} has lost messages: {'; '.join(lost)}."
@@ -126,12 +126,12 @@ def report_loss(options: SourceOptions, lost: list[str]) -> None:
 
 def _watermarks(consumer: Consumer, options: SourceOptions, wanted: Range) -> tuple[int, int]:
     try:
-        found = consumer.get_watermark_offsets(TopicPartition(*wanted.partition), timeout=options.timeout)
+        watermarks = consumer.get_watermark_offsets(TopicPartition(*wanted.partition), timeout=options.timeout)
     except KafkaException as problem:
         raise unreachable(
             options.servers, f"tell the offsets of {wanted.partition}", options.timeout, [problem.args[0].str()]
         ) from None
-    return found
+    return watermarks
 
 
 def _after(message: Message) -> int:

@@ -28,12 +28,12 @@ from eddyline.spark.kafka.read import read_range, report_loss
 
 FORMAT = "eddyline_kafka"
 _SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-_LOOKS = 3  # at offsets that seem to have gone back, as they do for a moment when a partition's leader changes
+_LOOKS = 3  # attempts when offsets seem to decrease, as they do briefly when a partition's leader changes
 _PAUSE = 0.5  # seconds between them
 
 
 def kafka_available(spark: SparkSession) -> bool:
-    """Whether Spark's own connector, format `kafka`, can be used in this session. No broker is asked."""
+    """Whether Spark's own connector, format `kafka`, can be used in this session. No broker is contacted."""
     reader = (
         spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:9").option("subscribe", "any")
     )
@@ -54,7 +54,7 @@ class KafkaSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        check_client(source_options(self.options))  # so that a wrong option is found when the stream is declared
+        check_client(source_options(self.options))  # reports a wrong option when the stream is declared
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> KafkaReader:
@@ -70,7 +70,7 @@ class Slice(InputPartition):
 
 
 class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches on the driver; `read` alone runs on executors and uses nothing but the options."""
+    """Plans batches on the driver; only `read` runs on executors, and it uses only the options."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -80,7 +80,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: dict[Partition, Bounds] = {}
 
     def initialOffset(self) -> dict[str, Any]:
-        """The same whenever it is asked in one run, as Spark asks twice."""
+        """The same for every call in one run, because Spark calls it twice."""
         if self._initial is None:
             bounds = self._look(needed=self.options.topics)
             at = _initial(self.options, bounds)
@@ -106,7 +106,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is begun else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What was seen last, for the query's progress: no broker is asked for it."""
+        """The last known bounds, for the query's progress; no broker is contacted."""
         return Offsets({p: b.high for p, b in self._seen.items()}).to_json() if self._seen else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Slice]:
@@ -135,7 +135,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen
 
     def _settled(self, known: Positions) -> dict[Partition, Bounds]:
-        """The bounds, looked at again while a partition seems to end before what was already read of it."""
+        """The bounds; retries while a partition seems to end before the offset that was already read."""
         new = set(self.options.topics) - {p.topic for p in known}
         for _ in range(_LOOKS - 1):
             bounds = self._look(needed=new)
@@ -146,7 +146,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _initial(options: SourceOptions, bounds: dict[Partition, Bounds]) -> Positions:
-    """Where option startingOffsets says to begin."""
+    """The start offsets by the option startingOffsets."""
     if options.starting == "earliest":
         return {p: b.low for p, b in bounds.items()}
     if options.starting == "latest":
@@ -169,5 +169,5 @@ def _initial(options: SourceOptions, bounds: dict[Partition, Bounds]) -> Positio
 
 
 def _capped(bounds: dict[Partition, Bounds], target: Positions, known: Positions) -> dict[Partition, Bounds]:
-    """The bounds as they were when Trigger.AvailableNow began; what was read already stays readable."""
+    """The bounds at the start of Trigger.AvailableNow, extended to the offsets that were already read."""
     return {p: Bounds(low, min(high, max(target.get(p, 0), known.get(p, 0)))) for p, (low, high) in bounds.items()}
