@@ -25,11 +25,11 @@ from eddyline.spark.run.verifying import problems
 
 
 def info(printer: Printer, checkpoint: Path, form: Literal["table", "json"]) -> None:
-    found = list(facts(folder_of(checkpoint)))
+    rows = list(facts(folder_of(checkpoint)))
     if form == "json":
-        print(json.dumps({f.what: f.value for f in found}, indent=1))
+        print(json.dumps({f.what: f.value for f in rows}, indent=1))
         return
-    printer.table(pa.table({"what": [f.what for f in found], "value": [f.value for f in found]}))
+    printer.table(pa.table({"what": [f.what for f in rows], "value": [f.value for f in rows]}))
 
 
 def verify(printer: Printer, checkpoint: Path) -> int:
@@ -43,9 +43,9 @@ def verify(printer: Printer, checkpoint: Path) -> int:
 
 
 def back_up(printer: Printer, checkpoint: Path, target: Path) -> None:
-    found = backups.back_up(folder_of(checkpoint), target.absolute())
-    files = plural(len(found.files), "file")
-    printer.line(f"{files}, {found.bytes:,} bytes, up to micro-batch {found.committed}: {target}")
+    backup = backups.back_up(folder_of(checkpoint), target.absolute())
+    files = plural(len(backup.files), "file")
+    printer.line(f"{files}, {backup.bytes:,} bytes, up to micro-batch {backup.committed}: {target}")
 
 
 def restore(printer: Printer, folder: Path, checkpoint: Path, yes: bool) -> None:
@@ -53,12 +53,12 @@ def restore(printer: Printer, folder: Path, checkpoint: Path, yes: bool) -> None
     if target.exists():
         with Alone(target):  # raises if a run is active on it
             pass
-    beside = backups.unpack(folder.absolute(), target)
+    unpacked = backups.unpack(folder.absolute(), target)
     try:
-        _consent(printer, plan_rewind(beside), yes)
-        before = backups.put_in_place(beside, target)
+        _consent(printer, plan_rewind(unpacked), yes)
+        before = backups.put_in_place(unpacked, target)
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(unpacked, ignore_errors=True)
         raise
     rewind_sinks(target, plan_rewind(target))
     if before is not None:

@@ -83,12 +83,12 @@ class Live(Display):
         super().__init__()
         self.title = title
         self.status = ""
-        self.begun = time.time()
+        self.started = time.time()
         self.latest: Figures | None = None
         self._live = rich_live.Live(console=console, get_renderable=self._screen, refresh_per_second=4)
 
     def _screen(self) -> RenderableType:
-        return screen(self.title, self.status, self.latest, self.totals, self.begun, time.time())
+        return screen(self.title, self.status, self.latest, self.totals, self.started, time.time())
 
     def say(self, what: str) -> None:
         self.status = what
@@ -133,17 +133,17 @@ def line(batches: Sequence[Figures]) -> str:
     return " · ".join(parts)
 
 
-def screen(title: str, status: str, f: Figures | None, totals: Totals, begun: float, now: float) -> RenderableType:
+def screen(title: str, status: str, f: Figures | None, totals: Totals, started: float, now: float) -> RenderableType:
     """All figures of the last micro-batch, and sums since the run began."""
     head = Table.grid(expand=True, padding=(0, 1))
     head.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     head.add_column(justify="right", no_wrap=True)
     if f is None:
-        head.add_row(Text(title, "bold"), Text(status or f"waiting for rows · {duration(now - begun)}", "dim"))
+        head.add_row(Text(title, "bold"), Text(status or f"waiting for rows · {duration(now - started)}", "dim"))
         return head
     quiet = now - f.ended
     doing = status or (f"no new rows for {duration(quiet)}" if quiet > QUIET else f"batch {f.batch:,}")
-    head.add_row(Text(title, "bold"), Text(f"{doing} · running for {duration(now - begun)}", "dim"))
+    head.add_row(Text(title, "bold"), Text(f"{doing} · running for {duration(now - started)}", "dim"))
     warnings = [Text(str(w), "yellow") for w in f.warnings]
     return Group(head, Text(), _standing(f, totals, now), *warnings, Text(), _families(f, totals))
 
@@ -161,9 +161,9 @@ def _standing(f: Figures, totals: Totals, now: float) -> RenderableType:
     lag = f.lag(now)
     waiting = f"{f.backlog:,} rows wait at the sources" if f.backlog else ""
     grid.add_row("lag", "–" if lag is None else duration(lag), waiting)
-    asked = totals.cache_hits + totals.cache_misses
-    found = f"{totals.cache_hits / asked:.0%} found in memory" if asked else ""
-    grid.add_row("state", size(f.state_bytes), _joined(f"{f.state_rows:,} rows", found))
+    lookups = totals.cache_hits + totals.cache_misses
+    hits = f"{totals.cache_hits / lookups:.0%} found in memory" if lookups else ""
+    grid.add_row("state", size(f.state_bytes), _joined(f"{f.state_rows:,} rows", hits))
     grid.add_row("batch", duration(f.seconds), bar(f.split))
     grid.add_row("", "", legend(f.split))
     return grid

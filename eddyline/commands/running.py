@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from eddyline.spark.run.pipeline import Pipeline
     from eddyline.spark.run.run import Run
 
-Prepare = Callable[["Pipeline", Display, "Asked"], None]
+Prepare = Callable[["Pipeline", Display, "StopSignals"], None]
 
 LOOK = 0.2  # seconds between polls of the run
 UNREAD = 3  # the exit code of a successful run with unreadable files
@@ -62,12 +62,12 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
     """Runs a pipeline to its end; returns the exit code. `prepare` is called right before the pipeline starts."""
     started = time.time()
     display = _display(options)
-    asked = Asked(display)
+    signals = StopSignals(display)
     try:
         check(options.script, folder_of(options.checkpoint), options.allowed)
         with Alone(folder_of(options.checkpoint)), display:
             require_space(folder_of(options.checkpoint))
-            _run(options, display, asked, prepare)
+            _run(options, display, signals, prepare)
     except (Error, OSError) as e:
         _tell(unforeseen(e) if isinstance(e, OSError) else e, options)
         return 1
@@ -76,20 +76,20 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
         print(f"{word}: {summary(display.totals, time.time() - started)}", flush=True)
     if display.totals.unread_files:
         print(unread_files(display.totals), file=sys.stderr, flush=True)
-    return INTERRUPTED if asked.at_once.is_set() else UNREAD if display.totals.unread_files else 0
+    return INTERRUPTED if signals.at_once.is_set() else UNREAD if display.totals.unread_files else 0
 
 
-def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | None) -> None:
+def _run(options: Options, display: Display, signals: StopSignals, prepare: Prepare | None) -> None:
     display.say("starting Spark …")
     from eddyline.spark.run.failures import as_our_errors
     from eddyline.spark.run.pipeline import Pipeline
     from eddyline.spark.run.session import is_local, session, stop
     from eddyline.spark.run.starting import start_workers
 
-    asked.listen()
+    signals.listen()
     with as_our_errors():
         spark = session(options.master, f"eddyline {options.script.name}", logs=options.logs, conf=options.conf)
-        asked.listen()  # Spark's session has replaced the handler
+        signals.listen()  # Spark's session has replaced the handler
         master = spark.conf.get("spark.master") or ""
         if is_local(master):
             start_workers(spark, master)
@@ -115,29 +115,29 @@ def _run(options: Options, display: Display, asked: Asked, prepare: Prepare | No
                 address, port = options.metrics
                 print(f"Metrics at http://{address}:{pipe.serve_metrics(port, address)}/metrics", flush=True)
             if prepare is not None:
-                prepare(pipe, display, asked)
+                prepare(pipe, display, signals)
             display.say("starting the pipeline …")
-            _watch(pipe.start(options.runs == "once", options.trigger), asked, display)
+            _watch(pipe.start(options.runs == "once", options.trigger), signals, display)
         finally:
             stop(spark)
 
 
-def _watch(run: Run, asked: Asked, display: Display) -> None:
+def _watch(run: Run, signals: StopSignals, display: Display) -> None:
     """Waits until the run ends, or is stopped by a signal."""
     display.say("")
-    asked.running = True
-    while run.isActive and not asked.once.wait(LOOK):
+    signals.running = True
+    while run.isActive and not signals.once.wait(LOOK):
         pass
     if run.isActive:
         display.say("stopping after this micro-batch; Ctrl-C stops at once")
-        run.finish(asked.at_once)
+        run.finish(signals.at_once)
     run.figures()  # of the last micro-batch, if Spark has not reported it yet
     failure = run.error()
     if failure is not None:
         raise failure
 
 
-class Asked:
+class StopSignals:
     """The handler of Ctrl-C and SIGTERM: the first stops in order, the second at once, the third exits without Spark.
 
     It raises nothing, because that would interrupt a call to Spark.

@@ -28,15 +28,15 @@ def info(path: Folder) -> None:
         printer.line(
             f"sink {mark.sink} of the checkpoint {mark.checkpoint}, complete up to micro-batch {mark.complete}"
         )
-        found = []
+        rows = []
         for folder in folders_of(path):
             parts = parts_of(folder)
             size = sum(p.path.stat().st_size for p in parts)
             if parts:
                 name = "." if folder == path else folder.name
-                found.append({"folder": name, "files": len(parts), "bytes": size, "last batch": parts[-1].batch})
-        if found:
-            printer.table(pa.Table.from_pylist(found))
+                rows.append({"folder": name, "files": len(parts), "bytes": size, "last batch": parts[-1].batch})
+        if rows:
+            printer.table(pa.Table.from_pylist(rows))
 
 
 @app.command()
@@ -52,5 +52,5 @@ def compact(
 
     with _printing() as printer:
         # Spark may still replay the last complete micro-batch.
-        found = compaction.compact(path, require_mark(path).complete - keep, "full")
-        printer.line(f"{found.before:,} files of micro-batches before the last {keep:,} are {found.after:,} now.")
+        result = compaction.compact(path, require_mark(path).complete - keep, "full")
+        printer.line(f"{result.before:,} files of micro-batches before the last {keep:,} are {result.after:,} now.")

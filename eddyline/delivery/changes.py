@@ -234,22 +234,22 @@ class Lookup:
         return self._then is None or query < self._then.get(family.number, (family, 0))[1]
 
     def family(self, name: str, parts: Sequence[Part]) -> Family | None:
-        found = self._registry.find(name) if isinstance(name, str) else None
-        if found is not None and (self._then is None or found.number in self._then):
-            return found
+        family = self._registry.find(name) if isinstance(name, str) else None
+        if family is not None and (self._then is None or family.number in self._then):
+            return family
         known = [p.family for p in parts] + [f for f, _ in (self._then or {}).values()]
         return next((f for f in known if f.name.lower() == str(name).lower()), None)
 
     def query(self, name: str, parts: Sequence[Part]) -> tuple[Family, int]:
-        found = self._registry.owner(name) if isinstance(name, str) else None
-        if found is not None and self._existed(*found):
-            return found
+        owner = self._registry.owner(name) if isinstance(name, str) else None
+        if owner is not None and self._existed(*owner):
+            return owner
         for p in parts:  # dropped since; its name may belong to another query now
             places = np.nonzero(pc.equal(p.queries.names, str(name)).to_numpy(zero_copy_only=False))[0]
             if len(places):
                 return p.family, int(p.queries.ids_at(places[-1:])[0])
-        if found is not None:
-            return found
+        if owner is not None:
+            return owner
         known = [f.name for f in self._registry] + [n for f in self._registry for n in f.queries.some_names(100)]
         raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
 

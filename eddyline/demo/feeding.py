@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from eddyline.demo.families import FAMILIES
 from eddyline.demo.market import Market
-from eddyline.demo.record import Come, Record, Written
+from eddyline.demo.record import AlertChurn, Record, Written
 
 if TYPE_CHECKING:
     from eddyline.spark.run.pipeline import Pipeline
@@ -26,9 +26,9 @@ CHURN = 0.002  # alerts registered per second, as a share of all; half as many a
 class Feed(threading.Thread):
     """Writes the rows of each interval of wall-clock time at its end, one file per stream."""
 
-    def __init__(self, market: Market, folder: Path, record: Record, asked: threading.Event) -> None:
+    def __init__(self, market: Market, folder: Path, record: Record, stop: threading.Event) -> None:
         super().__init__(name="feed", daemon=True)
-        self.market, self.folder, self.record, self.asked = market, folder, record, asked
+        self.market, self.folder, self.record, self.stop = market, folder, record, stop
         self.files = 0
 
     def write_first(self) -> None:
@@ -39,7 +39,7 @@ class Feed(threading.Thread):
     def run(self) -> None:
         begun = time.time() - self.market.now
         self._begin(begun)
-        while not self.asked.wait(FILE_EVERY):
+        while not self.stop.wait(FILE_EVERY):
             count = round((time.time() - begun - self.market.now) * self.market.rate)
             if count > 0:
                 self._write(count)
@@ -63,15 +63,15 @@ class Churn(threading.Thread):
     """Registers new alerts of every family, and drops the oldest, once a second."""
 
     def __init__(
-        self, market: Market, pipe: Pipeline, counts: dict[str, int], record: Record, asked: threading.Event
+        self, market: Market, pipe: Pipeline, counts: dict[str, int], record: Record, stop: threading.Event
     ) -> None:
         super().__init__(name="churn", daemon=True)
-        self.market, self.pipe, self.record, self.asked = market, pipe, record, asked
+        self.market, self.pipe, self.record, self.stop = market, pipe, record, stop
         self.share = {name: count * CHURN for name, count in counts.items()}  # registered per second
         self.numbers = {name: (0, count) for name, count in counts.items()}  # the oldest and the next query number
 
     def run(self) -> None:
-        while not self.asked.wait(CHURN_EVERY):
+        while not self.stop.wait(CHURN_EVERY):
             added = dropped = 0
             for alerts in FAMILIES:
                 oldest, following = self.numbers[alerts.name]
@@ -83,4 +83,4 @@ class Churn(threading.Thread):
                     self.pipe.drop(alerts.name, alerts.named(oldest, oldest + old))
                 self.numbers[alerts.name] = (oldest + old, following + new)
                 added, dropped = added + new, dropped + old
-            self.record.came.append(Come(time.time(), added, dropped))
+            self.record.churn.append(AlertChurn(time.time(), added, dropped))

@@ -123,8 +123,8 @@ def _families(tally: Tally) -> Table:
     table.add_column("queries", justify="right")
     table.add_column("changes", justify="right")
     table.add_column("latest change", no_wrap=True, overflow="ellipsis")
-    for name, found in tally.families.items():
-        table.add_row(name, f"{found['queries']:,}", f"{found['changes']:,}", Text(tally.latest.get(name, "")))
+    for name, figures in tally.families.items():
+        table.add_row(name, f"{figures['queries']:,}", f"{figures['changes']:,}", Text(tally.latest.get(name, "")))
     return table
 
 

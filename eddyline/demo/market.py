@@ -43,10 +43,10 @@ class Market:
     def rows(self, count: int) -> dict[str, pa.Table]:
         """The next rows of both streams, over the same interval of event time."""
         took = count / self.rate
-        found = {"trades": self._rows(count, took), "quotes": self._rows(count, took)}
-        found["trades"]["qty"] = self.rng.integers(1, 1000, count).astype(np.int32)
+        streams = {"trades": self._rows(count, took), "quotes": self._rows(count, took)}
+        streams["trades"]["qty"] = self.rng.integers(1, 1000, count).astype(np.int32)
         self.now += took
-        return {name: pa.table(columns) for name, columns in found.items()}
+        return {name: pa.table(columns) for name, columns in streams.items()}
 
     def _rows(self, count: int, took: float) -> Columns:
         symbol = self.rng.integers(0, len(self.symbols), count)

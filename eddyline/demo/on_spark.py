@@ -64,7 +64,7 @@ class Demo:
         self.market = Market(np.random.default_rng(seed), rate)
         self.record = Record(self.begun)
         self._threads: list[Feed | Churn] = []
-        self._asked = threading.Event()
+        self._stop = threading.Event()
 
     def run(self) -> int:
         sql = self.folder / "pipeline.sql"
@@ -76,7 +76,7 @@ class Demo:
         try:
             code = running.run(options, self._prepare)
         finally:
-            self._asked.set()
+            self._stop.set()
             for thread in self._threads:
                 if thread.is_alive():
                     thread.join()
@@ -84,7 +84,7 @@ class Demo:
             self._tell()
         return code
 
-    def _prepare(self, pipe: Pipeline, display: Display, asked: running.Asked) -> None:
+    def _prepare(self, pipe: Pipeline, display: Display, stop: running.StopSignals) -> None:
         """Registers the alerts. After the first micro-batch, starts the threads that write rows and change alerts."""
         display.say(f"registering {self.queries:,} alerts …")
         begun = time.time()
@@ -92,13 +92,13 @@ class Demo:
         for alerts in FAMILIES:
             pipe.register(alerts.name, alerts.queries(self.market, 0, counts[alerts.name]))
         self.record.registering = time.time() - begun
-        self._asked = asked.once
+        self._stop = stop.once
         pipe.listen(self._take)
-        feed = Feed(self.market, self.folder, self.record, asked.once)
+        feed = Feed(self.market, self.folder, self.record, stop.once)
         feed.write_first()
         self._threads = [
             feed,
-            Churn(Market(self.market.rng.spawn(1)[0], self.market.rate), pipe, counts, self.record, asked.once),
+            Churn(Market(self.market.rng.spawn(1)[0], self.market.rate), pipe, counts, self.record, stop.once),
         ]
 
     def _take(self, f: Figures) -> None:
@@ -109,7 +109,7 @@ class Demo:
         if self.record.first_results is None and f.changes:
             self.record.first_results = f.ended
             print(f"First results after {f.ended - self.begun:.1f} s.", flush=True)
-            timer = threading.Timer(self.seconds, self._asked.set)
+            timer = threading.Timer(self.seconds, self._stop.set)
             timer.daemon = True
             timer.start()
 

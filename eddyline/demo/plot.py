@@ -88,16 +88,16 @@ def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     axes.set_ylabel("registered", color=ROWS)
     axes.set_title("Alerts", loc="left")
-    if record.came:
-        beside = axes.twinx()
-        times = [c.at - record.begun for c in record.came]
-        beside.plot(times, np.cumsum([c.added for c in record.came]), color="#2ca02c", label="added since the start")
-        beside.plot(times, np.cumsum([c.dropped for c in record.came]), color=SLOW, label="dropped since the start")
-        beside.set_ylim(bottom=0)
-        beside.set_ylabel("came and went")
-        beside.spines["top"].set_visible(False)
-        beside.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-        _legend(axes, [*axes.lines, *beside.lines])
+    if record.churn:
+        right = axes.twinx()
+        times = [c.at - record.begun for c in record.churn]
+        right.plot(times, np.cumsum([c.added for c in record.churn]), color="#2ca02c", label="added since the start")
+        right.plot(times, np.cumsum([c.dropped for c in record.churn]), color=SLOW, label="dropped since the start")
+        right.set_ylim(bottom=0)
+        right.set_ylabel("came and went")
+        right.spines["top"].set_visible(False)
+        right.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        _legend(axes, [*axes.lines, *right.lines])
 
 
 def _legend(axes: Axes, lines: Sequence[Line2D] | None = None) -> None:

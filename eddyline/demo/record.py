@@ -23,7 +23,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Come:
+class AlertChurn:
     """Alerts that were registered and dropped at the same time."""
 
     at: float
@@ -38,15 +38,15 @@ class Record:
     first_results: float | None = None
     batches: list[Figures] = field(default_factory=list)
     written: dict[str, list[Written]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
-    came: list[Come] = field(default_factory=list)
+    churn: list[AlertChurn] = field(default_factory=list)
 
     @property
     def added(self) -> int:
-        return sum(c.added for c in self.came)
+        return sum(c.added for c in self.churn)
 
     @property
     def dropped(self) -> int:
-        return sum(c.dropped for c in self.came)
+        return sum(c.dropped for c in self.churn)
 
     def changes(self) -> dict[str, int]:
         """By family."""
@@ -54,13 +54,13 @@ class Record:
 
     def latencies(self) -> list[Floats]:
         """By micro-batch: for each of its rows, the seconds from when its file was written to when it was delivered."""
-        found = [[np.empty(0)] for _ in self.batches]
+        waits_by_batch = [[np.empty(0)] for _ in self.batches]
         for name, written in self.written.items():
             taken = delivered_in(written, [f.streams[name].rows for f in self.batches])
             for file, batch in zip(written, taken, strict=True):
-                if batch < len(found):
-                    found[batch].append(np.full(file.rows, self.batches[batch].ended - file.at))
-        return [np.concatenate(waits) for waits in found]
+                if batch < len(waits_by_batch):
+                    waits_by_batch[batch].append(np.full(file.rows, self.batches[batch].ended - file.at))
+        return [np.concatenate(waits) for waits in waits_by_batch]
 
 
 def delivered_in(written: Sequence[Written], rows: Sequence[int]) -> npt.NDArray[np.int64]:

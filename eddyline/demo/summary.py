@@ -28,7 +28,7 @@ def summary(record: Record, sink: Path) -> str:
     first, last = record.batches[0], record.batches[-1]
     rows, changes, late = (sum(getattr(f, n) for f in record.batches) for n in ("rows", "changes", "late"))
     took = last.ended - min(w.at for files in record.written.values() for w in files)
-    asked = sum(f.cache_hits + f.cache_misses for f in record.batches)
+    lookups = sum(f.cache_hits + f.cache_misses for f in record.batches)
     hits = sum(f.cache_hits for f in record.batches)
     steady = record.batches[1:] or record.batches
     seconds = [f.seconds for f in steady]
@@ -42,7 +42,7 @@ def summary(record: Record, sink: Path) -> str:
         ("micro-batches", f"{len(record.batches)}; median {duration(float(np.median(seconds)))}, "
          f"slowest {duration(max(seconds))}, the first {duration(first.seconds)}"),
         ("state", f"{size(last.state_bytes)}, {last.state_rows:,} rows; "
-         f"{hits / asked if asked else 0:.0%} of {asked:,} buckets found in memory"),
+         f"{hits / lookups if lookups else 0:.0%} of {lookups:,} buckets found in memory"),
     ]  # fmt: skip
     width = max(len(name) for name, _ in lines)
     text = "\n".join(f"{name:<{width}}  {what}" for name, what in lines)
@@ -63,9 +63,9 @@ def families(record: Record, sink: Path) -> str:
     counts = record.changes()
     for name, of in record.batches[-1].families.items():
         table.add_row(name, f"{of.queries:,}", f"{counts[name]:,}", Text(example(sink / name)))
-    found = io.StringIO()
-    Console(file=found, width=WIDTH, highlight=False).print(table)
-    return "\n".join(line.rstrip() for line in found.getvalue().splitlines())
+    output = io.StringIO()
+    Console(file=output, width=WIDTH, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
 
 
 def example(folder: Path) -> str:

@@ -55,10 +55,10 @@ class Printer:
 
     def error(self, error: Error, where: str = "") -> None:
         message, _, rest = str(error).partition("\n")
-        found = Text(f"Error{where}: {message}", style="bold red")
+        text = Text(f"Error{where}: {message}", style="bold red")
         if rest:
-            found.append(f"\n{rest}", style="not bold red")
-        self.errors.print(found, soft_wrap=True)
+            text.append(f"\n{rest}", style="not bold red")
+        self.errors.print(text, soft_wrap=True)
 
     def took(self, seconds: float, what: str = "") -> None:
         """The line under a result: its size, and on a terminal the time."""
@@ -74,14 +74,14 @@ class Printer:
         if title:
             self.line(title, "bold")
         shown = data if not self.limit else data.slice(0, self.limit)
-        found = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
+        grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
         for field in data.schema:
             number = t.is_numeric(field.type)
             fixed = number or pa.types.is_temporal(field.type) or field.name == "op"
-            found.add_column(Text(field.name), justify="right" if number else "left", no_wrap=fixed, overflow="fold")
+            grid.add_column(Text(field.name), justify="right" if number else "left", no_wrap=fixed, overflow="fold")
         for row in zip(*(column.to_pylist() for column in shown.columns), strict=True):
-            found.add_row(*(cell(value) for value in row))
-        self.console.print(found)
+            grid.add_row(*(cell(value) for value in row))
+        self.console.print(grid)
         if data.num_rows > shown.num_rows:
             self.line(f"… {data.num_rows - shown.num_rows:,} more rows", "yellow")
 
@@ -138,18 +138,18 @@ def cell(value: Any) -> Text:
 
 def by_family(db: Connection, names: Iterable[str]) -> list[tuple[Family, list[str]]]:
     """The names of queries by family, in the order of first appearance."""
-    found: dict[int, tuple[Family, list[str]]] = {}
+    by_family: dict[int, tuple[Family, list[str]]] = {}
     for name in names:
         family, _ = db.registry.query(name)
-        found.setdefault(family.number, (family, []))[1].append(name)
-    return list(found.values())
+        by_family.setdefault(family.number, (family, []))[1].append(name)
+    return list(by_family.values())
 
 
 def shared(compact: pa.Table) -> pa.Table:
     """`Changes.compact` with op, ts and exp in front, and in place of all names their number and the first few."""
     lists = compact.column("queries").to_pylist()
     own = compact.num_columns - 4
-    names = pa.array([some(sorted(found, key=natural), len(found)) for found in lists], pa.string())
+    names = pa.array([some(sorted(queries, key=natural), len(queries)) for queries in lists], pa.string())
     return compact.select([own, own + 1, own + 2, *range(own)]).append_column("queries", names)
 
 

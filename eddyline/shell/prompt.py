@@ -145,13 +145,13 @@ class Names(Completer):
 
 def names(db: Connection) -> list[str]:
     """Everything in the catalog that a statement can name, and the types."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for relation in (*db.catalog.streams, *db.catalog.tables):
-        found.update(dict.fromkeys([relation.name, *(f.name for f in relation.fields)]))
+        names.update(dict.fromkeys([relation.name, *(f.name for f in relation.fields)]))
     for other in (*db.catalog.views, *db.catalog.functions, *db.catalog.sinks):
-        found[other.name] = None
+        names[other.name] = None
     for family in db.registry:
         if family.kind == "declared":
-            found[family.name] = None
-        found.update(dict.fromkeys(family.queries.rows().names.slice(0, QUERIES).to_pylist()))
-    return [*sorted(found), *t.BY_NAME]
+            names[family.name] = None
+        names.update(dict.fromkeys(family.queries.rows().names.slice(0, QUERIES).to_pylist()))
+    return [*sorted(names), *t.BY_NAME]

@@ -1,4 +1,4 @@
-"""The commit log of a pipeline's catalog: an append-only log of actions beside the checkpoint.
+"""The commit log of a pipeline's catalog: an append-only log of actions in the checkpoint.
 
 A commit is a file of actions, numbered from 1 and never changed. A writer takes the lock, reads new commits, checks its
 statements against them and appends; readers need no lock. Spark's own offset log records which commit takes effect in
@@ -190,9 +190,9 @@ class CommitLog:
     def _read(self, file: Path) -> list[Action]:
         try:
             header, *actions = blocks.split(file.read_bytes())
-            said = json.loads(header)
-            format_ = said["format"]
-            if format_ == FORMAT and said.get("digest", "") not in ("", blocks.digest(*actions)):
+            fields = json.loads(header)
+            format_ = fields["format"]
+            if format_ == FORMAT and fields.get("digest", "") not in ("", blocks.digest(*actions)):
                 raise ValueError("it does not hold what was written")
         except FileNotFoundError:
             raise StateError(f"The catalog's file {str(file)!r} is missing.", hint=_RESTORE) from None

@@ -74,9 +74,9 @@ def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
     (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
     known = fixed(checkpoint)
     assert known is not None
-    said: dict[str, Any] = {"format": FORMAT, "buckets": known.buckets, "clock": known.clock}
-    said |= {"families": [asdict(f) for f in families]}
-    (target / "families.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+    manifest: dict[str, Any] = {"format": FORMAT, "buckets": known.buckets, "clock": known.clock}
+    manifest |= {"families": [asdict(f) for f in families]}
+    (target / "families.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     return families
 
 
@@ -119,11 +119,11 @@ def position(checkpoint: Path) -> dict[str, Any]:
         return positions
     offsets = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
     for i, (name, line) in enumerate(zip(names, offsets, strict=False)):
-        said = json.loads(line) if line.startswith("{") else line
-        if name and isinstance(said, dict) and "logOffset" in said:
-            positions[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), said["logOffset"]))}
+        offset = json.loads(line) if line.startswith("{") else line
+        if name and isinstance(offset, dict) and "logOffset" in offset:
+            positions[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), offset["logOffset"]))}
         elif name:
-            positions[name] = {"offset": said}
+            positions[name] = {"offset": offset}
     return positions
 
 
@@ -146,15 +146,15 @@ def take_over(checkpoint: Path, folder: Path, script: Path | None = None) -> int
 
     The families must be declared before, or by `script`, which starts a new checkpoint.
     """
-    said = _read(folder)
+    manifest = _read(folder)
     new = fixed(checkpoint) is None
     if script is not None and new:
-        begin(checkpoint, Fixed(said["buckets"], said["clock"]))
+        begin(checkpoint, Fixed(manifest["buckets"], manifest["clock"]))
     try:
         pipeline_catalog = catalog_of(checkpoint, Rules())  # the rules of the operator, who wrote the script
         if script is not None:
             pipeline_catalog.run_script(script_text(script))
-        return _take_over(pipeline_catalog, folder, [ExportedFamily(**f) for f in said["families"]])
+        return _take_over(pipeline_catalog, folder, [ExportedFamily(**f) for f in manifest["families"]])
     except Error:
         if script is not None and new:
             shutil.rmtree(checkpoint)
@@ -182,10 +182,12 @@ def _take_over(pipeline_catalog: PipelineCatalog, folder: Path, families: Sequen
 def _read(folder: Path) -> dict[str, Any]:
     """What `families.json` says."""
     try:
-        said: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
-        if said["format"] != FORMAT:
-            raise StateError(f"The export {str(folder)!r} has format {said['format']}, this version reads {FORMAT}.")
-        return said
+        manifest: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            raise StateError(
+                f"The export {str(folder)!r} has format {manifest['format']}, this version reads {FORMAT}."
+            )
+        return manifest
     except FileNotFoundError:
         raise StateError(f"{str(folder)!r} is no export.", hint="`eddyline checkpoint export` makes one.") from None
     except (ValueError, KeyError, TypeError):

@@ -155,5 +155,5 @@ class Bodies(Mapping[str, Callable[..., Any]]):
 def _mac(key: bytes, function: DefineFunction) -> str:
     parts = [function.name.lower(), function.kind, str(len(function.takes)), *function.takes, function.gives]
     texts = [p.upper().encode() for p in parts] + [function.body]
-    said = b"".join(len(t).to_bytes(8, "little") + t for t in texts)
-    return hmac.new(key, said, hashlib.sha256).hexdigest()
+    content = b"".join(len(t).to_bytes(8, "little") + t for t in texts)
+    return hmac.new(key, content, hashlib.sha256).hexdigest()

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is public, not marked so
 
 from eddyline.spark.kafka.offsets import Bounds, Partition
-from eddyline.spark.kafka.options import SourceOptions, hearing, make_client, unreachable
+from eddyline.spark.kafka.options import SourceOptions, collecting_errors, make_client, unreachable
 
 _PAUSE = 0.2  # seconds between attempts while a leader is elected
 _GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it
@@ -74,15 +74,15 @@ class Broker:
             return {}
         _, admin = self._open()
         level = IsolationLevel.READ_COMMITTED if self._committed() else IsolationLevel.READ_UNCOMMITTED
-        asked = {TopicPartition(*p): spec for p in partitions}
+        requested = {TopicPartition(*p): spec for p in partitions}
         answers: dict[Any, Future[Any]] = admin.list_offsets(
-            asked, isolation_level=level, request_timeout=_left(deadline)
+            requested, isolation_level=level, request_timeout=_left(deadline)
         )
         return {Partition(p.topic, p.partition): f.result(_left(deadline) + 1).offset for p, f in answers.items()}
 
     def _open(self) -> tuple[Consumer, AdminClient]:
         if self._consumer is None or self._admin is None:
-            client = {**self.options.client, "error_cb": hearing(self._said)}
+            client = {**self.options.client, "error_cb": collecting_errors(self._said)}
             self._consumer = make_client(Consumer, {"group.id": _GROUP, **client})
             self._admin = make_client(AdminClient, client)
         return self._consumer, self._admin

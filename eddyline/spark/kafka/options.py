@@ -119,20 +119,20 @@ def make_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[st
         raise KafkaError(f"The Kafka client refuses its options: {reason}", hint=hint) from None
 
 
-def hearing(said: list[str]) -> Callable[[Code], None]:
+def collecting_errors(messages: list[str]) -> Callable[[Code], None]:
     """An error callback of a client: it collects the causes, not the resulting `_ALL_BROKERS_DOWN`."""
 
     def hear(trouble: Code) -> None:
-        if trouble.code() != Code._ALL_BROKERS_DOWN and trouble.str() not in said[-2:]:
-            said.append(trouble.str())
+        if trouble.code() != Code._ALL_BROKERS_DOWN and trouble.str() not in messages[-2:]:
+            messages.append(trouble.str())
 
     return hear
 
 
 def unreachable(servers: str, doing: str, timeout: float, reasons: Iterable[str]) -> KafkaError:
     """The error of a timeout; `reasons` are the messages of the client, the last is the most specific."""
-    said = list(dict.fromkeys(reasons))[-2:]
-    because = f" ({'; '.join(said)})" if said else ""
+    last = list(dict.fromkeys(reasons))[-2:]
+    because = f" ({'; '.join(last)})" if last else ""
     return KafkaError(
         f"Kafka at {servers} did not {doing} within {timeout:g} s{because}.",
         hint=f"Check option {SERVERS}, that the brokers are up and can be reached from this machine, and the security "

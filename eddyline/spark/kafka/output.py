@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from eddyline.delivery.marks import FORMAT
 from eddyline.errors import DataError
-from eddyline.spark.kafka.options import KafkaError, hearing, make_client, output_options, unreachable
+from eddyline.spark.kafka.options import KafkaError, collecting_errors, make_client, output_options, unreachable
 from eddyline.spark.output.json_rows import json_rows, json_texts
 
 MARKS = ("batch", "position")  # identify a repeated row
@@ -90,7 +90,7 @@ class KafkaOutput:
                 "enable.idempotence": True,
                 "delivery.report.only.error": True,
                 "on_delivery": self._delivered,
-                "error_cb": hearing(self._heard),
+                "error_cb": collecting_errors(self._heard),
             }
             self._producer = make_client(Producer, settings)
         return self._producer
@@ -116,9 +116,9 @@ class KafkaOutput:
             self._failed = problem.str()
 
     def _failure(self) -> KafkaError:
-        said = [self._failed or "", *self._heard[-1:]]
+        reasons = [self._failed or "", *self._heard[-1:]]
         return KafkaError(
-            f"Kafka at {self.options.servers} did not take rows for topic {self.options.topic}: {'; '.join(said)}.",
+            f"Kafka at {self.options.servers} did not take rows for topic {self.options.topic}: {'; '.join(reasons)}.",
             hint="Check the topic, the brokers and the rights of the user; then send the batch again.",
         )
 

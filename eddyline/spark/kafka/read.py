@@ -18,7 +18,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, M
 from confluent_kafka import KafkaError as Code
 
 from eddyline.spark.kafka.offsets import Range
-from eddyline.spark.kafka.options import KafkaError, SourceOptions, hearing, make_client, unreachable
+from eddyline.spark.kafka.options import KafkaError, SourceOptions, collecting_errors, make_client, unreachable
 
 SCHEMA = pa.schema(
     [
@@ -54,7 +54,7 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
-            "error_cb": hearing(heard),
+            "error_cb": collecting_errors(heard),
         },
     )
     try:

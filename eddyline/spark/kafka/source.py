@@ -151,21 +151,21 @@ def _initial(options: SourceOptions, bounds: dict[Partition, Bounds]) -> Positio
         return {p: b.low for p, b in bounds.items()}
     if options.starting == "latest":
         return {p: b.high for p, b in bounds.items()}
-    asked = {Partition(t, number): at for t, numbers in options.starting.items() for number, at in numbers.items()}
-    if asked.keys() != bounds.keys():
-        differing = ", ".join(str(p) for p in sorted(asked.keys() ^ bounds.keys()))
+    requested = {Partition(t, number): at for t, numbers in options.starting.items() for number, at in numbers.items()}
+    if requested.keys() != bounds.keys():
+        differing = ", ".join(str(p) for p in sorted(requested.keys() ^ bounds.keys()))
         raise KafkaError(
             f"Option startingOffsets does not name exactly the partitions that the topics have: {differing}.",
             hint=f"Name each partition once; {EARLIEST} is its earliest offset, {LATEST} its latest.",
         )
-    for p, at in asked.items():
+    for p, at in requested.items():
         if at > bounds[p].high:
             raise KafkaError(
                 f"Option startingOffsets asks for {at} of {p}, which ends at {bounds[p].high}.",
                 hint=f"Use an offset up to that, or {LATEST} for the latest.",
             )
     named = {p: {EARLIEST: b.low, LATEST: b.high} for p, b in bounds.items()}
-    return {p: named[p].get(at, at) for p, at in asked.items()}
+    return {p: named[p].get(at, at) for p, at in requested.items()}
 
 
 def _capped(bounds: dict[Partition, Bounds], target: Positions, known: Positions) -> dict[Partition, Bounds]:

@@ -39,7 +39,7 @@ class Metrics:
         self.state_bytes = self._gauge("state_bytes", "Bytes of state in Spark's state store.")
         self.lag = self._gauge("lag_seconds", "How far the watermark is behind the wall clock.", "stream")
         self.backlog = self._gauge("backlog_rows", "Rows that wait at sources that tell.")
-        self.backlog.set(math.nan)  # until a source tells
+        self.backlog.set(math.nan)  # until a source reports it
         self.version = self._gauge("catalog_version", "The last commit of the catalog that has taken effect.")
         self.ended = self._gauge("last_batch_timestamp_seconds", "When the last micro-batch ended.")
         self._own: set[str] = set()  # families that have a label

@@ -99,9 +99,9 @@ class Pipeline:
         `buckets`, the parts that state is split into (by default the cores of the cluster), and `clock` ('min' by
         default) are fixed by the first run. `on_bad_rows`: rows that cannot be read go to the dead-letter table, or
         stop the run. `on_error`: a query whose function raises or whose arithmetic overflows goes into quarantine, or
-        goes on with NULL. `durability`: files of sinks are on the disk before they are announced, or that is left to
-        the operating system, which may lose what it announced last when power fails. `dead_letter_limit`: bytes that
-        the rows set apart of a stream or table may take before the oldest are removed; by default all are kept.
+        continues with NULL. `durability`: files of sinks are synced to disk before they are published, or that is left
+        to the operating system, which may lose the last published files when power fails. `dead_letter_limit`: bytes
+        that the rows set apart of a stream or table may take before the oldest are removed; by default all are kept.
         `allow_functions` approves the functions that the checkpoint has from other users, programs or versions: their
         code is then run as yours. `allow_options` names options of sources and sinks that may load a library, a class
         or a command.

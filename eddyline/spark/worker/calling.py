@@ -114,12 +114,12 @@ def secret() -> bytes:
     """The authentication key that processes of this user on this machine share."""
     file = machine_folder() / "secret"
     if not file.exists():
-        beside = file.with_name(f".{uuid4().hex}")
-        beside.touch(mode=0o600)
-        beside.write_text(secrets.token_hex(32))
+        temporary = file.with_name(f".{uuid4().hex}")
+        temporary.touch(mode=0o600)
+        temporary.write_text(secrets.token_hex(32))
         with suppress(FileExistsError):  # another process may have created it meanwhile
-            os.link(beside, file)
-        beside.unlink()
+            os.link(temporary, file)
+        temporary.unlink()
     return file.read_bytes()
 
 
