@@ -101,13 +101,14 @@ def stats(pipeline_catalog: PipelineCatalog) -> dict[str, Any]:
     """The counters of `Connection.stats`, as far as a pipeline keeps them; None where it does not."""
     own = pipeline_catalog.log.path.parent
     counts = counts_of(own)
-    streams = list(pipeline_catalog.catalog.streams)
+    streams, tables = list(pipeline_catalog.catalog.streams), pipeline_catalog.catalog.tables
+    registry = pipeline_catalog.registry
     of = {s.name: _of(counts, s.name) for s in streams}
     marks = watermarks(own, streams)
     moments = times(np.array([marks[s.name.lower()] for s in streams], np.int64)).to_pylist()
-    changes = {f.name: _changes(counts, f.number) for f in pipeline_catalog.registry}
+    changes = {f.name: _changes(counts, f.number) for f in registry}
     return {
-        "queries": sum(len(f.queries) for f in pipeline_catalog.registry if f.kind != "view"),
+        "queries": sum(len(f.queries) for f in registry if f.kind != "view"),
         "rows": _sum(None if c is None else c.rows for c in of.values()),
         "late": _sum(None if c is None else c.late for c in of.values()),
         "changes": _sum(changes.values()),
@@ -120,12 +121,8 @@ def stats(pipeline_catalog: PipelineCatalog) -> dict[str, Any]:
             }
             for (name, c), moment in zip(of.items(), moments, strict=True)
         },
-        "tables": {
-            t.name: {"rows": table_rows(pipeline_catalog, counts, t.name)} for t in pipeline_catalog.catalog.tables
-        },
-        "families": {
-            f.name: {"queries": len(f.queries), "changes": changes[f.name]} for f in pipeline_catalog.registry
-        },
+        "tables": {t.name: {"rows": table_rows(pipeline_catalog, counts, t.name)} for t in tables},
+        "families": {f.name: {"queries": len(f.queries), "changes": changes[f.name]} for f in registry},
     }
 
 

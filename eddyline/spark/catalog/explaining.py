@@ -124,11 +124,9 @@ def explained(checkpoint: Path, name: str) -> Explained:
 
 
 def _sources(pipeline_catalog: PipelineCatalog, family: Family, counts: Counts | None) -> Iterator[Source]:
-    own, read = pipeline_catalog.log.path.parent, family.reads()
-    streams = [s for s in pipeline_catalog.catalog.streams if s.name.lower() in read]
-    tables = [
-        t for t in pipeline_catalog.catalog.tables if t.name.lower() in read and pipeline_catalog.has_source(t.name)
-    ]
+    own, catalog, read = pipeline_catalog.log.path.parent, pipeline_catalog.catalog, family.reads()
+    streams = [s for s in catalog.streams if s.name.lower() in read]
+    tables = [t for t in catalog.tables if t.name.lower() in read and pipeline_catalog.has_source(t.name)]
     marks = watermarks(own, streams)
     for r in (*streams, *tables):
         of = None if counts is None else counts.relations.get(r.name.lower(), RelationCounts())

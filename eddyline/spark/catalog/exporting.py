@@ -182,12 +182,10 @@ def _take_over(pipeline_catalog: PipelineCatalog, folder: Path, families: Sequen
 def _read(folder: Path) -> dict[str, Any]:
     """What `families.json` says."""
     try:
-        manifest: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT:
-            raise StateError(
-                f"The export {str(folder)!r} has format {manifest['format']}, this version reads {FORMAT}."
-            )
-        return manifest
+        fields: dict[str, Any] = json.loads((folder / "families.json").read_text(encoding="utf-8"))
+        if fields["format"] != FORMAT:
+            raise StateError(f"The export {str(folder)!r} has format {fields['format']}, this version reads {FORMAT}.")
+        return fields
     except FileNotFoundError:
         raise StateError(f"{str(folder)!r} is no export.", hint="`eddyline checkpoint export` makes one.") from None
     except (ValueError, KeyError, TypeError):

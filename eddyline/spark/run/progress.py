@@ -190,10 +190,8 @@ def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: in
     """The figures of a micro-batch from the reports of all buckets."""
     reports = batch_reports.buckets
     packed = [p for r in reports for p in r["packed"]]
-    unread = [(name, reasons) for r in reports for name, reasons in r.get("bad_files", {}).items()]
-    files = [
-        {"relation": n, "rows": 0, "late": 0, "bad": len(reasons), "first_bad": reasons[0]} for n, reasons in unread
-    ]
+    unread = [(name, texts) for r in reports for name, texts in r.get("bad_files", {}).items()]
+    files = [{"relation": n, "rows": 0, "late": 0, "bad": len(texts), "first_bad": texts[0]} for n, texts in unread]
     split = Split(
         pack=spread((p["seconds"] for p in packed), cores),
         process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
@@ -202,7 +200,7 @@ def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: in
     )
     return Figures(
         batch=batch_reports.batch,
-        unread=tuple(why for _, reasons in unread for why in reasons),
+        unread=tuple(why for _, texts in unread for why in texts),
         ended=batch_reports.ended,
         version=min(r["version"] for r in reports),
         families=_families(pipeline_catalog, reports, packed),

@@ -68,18 +68,18 @@ class Bucket:
     def step(self, placed: Sequence[Placed]) -> list[Part]:
         """Processes the blocks of one micro-batch, in the order of their places; returns the changes."""
         self._start = self.engine.arrivals
-        step_input = self._decode(placed)
-        self.amended = step_input.amended
-        parts = self.follower.move_to(step_input.version, self._apply, amended=step_input.amended > 0)
-        for table, changes in step_input.tables:
+        batch = self._decode(placed)
+        self.amended = batch.amended
+        parts = self.follower.move_to(batch.version, self._apply, amended=batch.amended > 0)
+        for table, changes in batch.tables:
             rows = self.definitions.tables[table]
             parts += self.engine.change_rows(table, partial(apply_changes, rows, changes))
         clocks = self.engine.clocks
-        for note in step_input.notes:
-            clocks.hear(note["relation"], note["high"], note["count"], step_input.now)
+        for note in batch.notes:
+            clocks.hear(note["relation"], note["high"], note["count"], batch.now)
         idle = {s.name.lower(): s.idle for s in self.definitions.catalog.streams if s.idle is not None}
-        clocks.pass_time(step_input.now, idle)
-        parts += self.engine.step(partial(self._rows, step_input, {}))
+        clocks.pass_time(batch.now, idle)
+        parts += self.engine.step(partial(self._rows, batch, {}))
         self.failed_queries, self.failed_families = self.guard.take()
         return parts
 
@@ -108,29 +108,27 @@ class Bucket:
         decoded = [(place, *blocks.decode(b)) for place, b in placed]
         notes = [(place, h) for place, h, _ in decoded if h["kind"] == "note"]
         version, now = (max(h[name] for _, h in notes) for name in ("version", "now"))
-        step_input = Input(version, now, max(h.get("amended", 0) for _, h in notes))
+        batch = Input(version, now, max(h.get("amended", 0) for _, h in notes))
         base = {}
         for (source, partition, _), h in notes:
             base[source, partition] = self.engine.arrivals
             self.engine.arrivals += h["count"]
-            step_input.notes.append(h)
+            batch.notes.append(h)
         for (source, partition, _), h, table in decoded:
             if h["kind"] == "rows":
-                step_input.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
+                batch.rows.setdefault((h["stream"], h["route"]), []).append((base[source, partition], table))
             elif h["kind"] == "table":
-                step_input.tables.append((h["table"], table))
-        return step_input
+                batch.tables.append((h["table"], table))
+        return batch
 
-    def _rows(
-        self, step_input: Input, deltas: dict[tuple[str, str], Delta], family: Family, stream: str
-    ) -> Delta | None:
+    def _rows(self, batch: Input, deltas: dict[tuple[str, str], Delta], family: Family, stream: str) -> Delta | None:
         """The rows of a stream on the family's route to this bucket; families with the same route share them."""
         split = self.placement.of(family, self.definitions.splits)
         key = stream, route_name(family, split, stream, self.settings.buckets)
-        if key not in deltas and key in step_input.rows:
+        if key not in deltas and key in batch.rows:
             time = self.definitions.catalog.streams[stream].time
             deltas[key] = concat(
-                [_delta(t, b, time) for b, t in step_input.rows[key]], _types(step_input.rows[key]), attached=False
+                [_delta(t, b, time) for b, t in batch.rows[key]], _types(batch.rows[key]), attached=False
             )
         return deltas.get(key)
 
