@@ -1,4 +1,4 @@
-"""Rooms: memory for large results that comes back when they are let go.
+"""Rooms: memory for large results, reused when no array refers to it any more.
 
 Pages from the system are cleared when they are first touched, which for 13 kB a row takes longer than finding the row's
 matches. Allocators give memory back to the system some milliseconds after it was freed; here some of it is kept.
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 MOST_KEPT = 256 << 20  # bytes
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a collection of garbage inside `room` may end a lease in the same thread
 _free: list[pa.Buffer] = []
 
 

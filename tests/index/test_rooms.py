@@ -1,6 +1,8 @@
 """Rooms: memory that no array uses any more is given to the next, and never to two at once."""
 
 import gc
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +56,29 @@ def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     del held
     gc.collect()
     assert sum(b.size for b in rooms._free) <= 10_000
+
+
+class Collecting(list[Any]):
+    """A list that collects garbage when it is looked through."""
+
+    def __iter__(self) -> Any:
+        gc.collect()
+        return super().__iter__()
+
+
+class Cycle:
+    """Only a collection of garbage frees it."""
+
+    def __init__(self) -> None:
+        self.array, self.own = room(100), self
+
+
+def test_memory_may_be_freed_by_a_collection_of_garbage_while_room_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rooms, "_free", Collecting())
+    Cycle()
+    looking = threading.Thread(target=room, args=(100,), daemon=True)
+    looking.start()
+    looking.join(60)
+    assert not looking.is_alive(), "it waits for a lock of its own"
