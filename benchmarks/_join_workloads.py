@@ -18,8 +18,7 @@ from numba import njit
 
 import eddyline
 from benchmarks._workloads import best
-
-Ints = npt.NDArray[np.int64]
+from eddyline.arrays import Ints
 
 SPACE = 1_000_000
 KEYS = 10_000

@@ -12,11 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from benchmarks._join_workloads import Ints, Queries
-from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
-from eddyline.index.range_groups import RangeGroups, range_groups
-from eddyline.index.range_search import STRATEGIES, affected
-from eddyline.index.ranges import equal_ranges
+from benchmarks._join_workloads import Queries
+from eddyline.arrays import Ints
+from eddyline.index.keys.sorted_runs import equal_ranges
+from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.range_groups import RangeGroups, range_groups
+from eddyline.index.ranges.range_search import STRATEGIES, affected
 
 LEAST_SECONDS = 0.15  # a rate is measured for so long at least
 LEAST_TUPLES = 5

@@ -18,7 +18,7 @@ import pyarrow as pa
 import eddyline
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
-from eddyline.index.ranges import equal_ranges, spread
+from eddyline.index.keys.sorted_runs import equal_ranges, spread
 from eddyline.operators.joins.filter_first import FirstFilter
 
 QUERIES = (1, 2, 5, 10, 20, 50, 100, 200)

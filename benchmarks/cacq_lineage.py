@@ -14,9 +14,9 @@ import pyarrow as pa
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
-from eddyline.index.domains import value_column
-from eddyline.index.grouped_filter import grouped_filter, search
-from eddyline.index.terms import Ranges, Terms
+from eddyline.index.filters.domains import value_column
+from eddyline.index.filters.grouped_filter import grouped_filter, search
+from eddyline.index.filters.terms import Ranges, Terms
 
 BITS = (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 ROWS = 20_000

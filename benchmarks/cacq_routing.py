@@ -15,9 +15,9 @@ import pyarrow as pa
 import eddyline
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
-from eddyline.index import bitmap_search
-from eddyline.index.boxes import Found
-from eddyline.index.domains import value_column
+from eddyline.index.filters import bitmap_search
+from eddyline.index.filters.boxes import Found
+from eddyline.index.filters.domains import value_column
 from eddyline.operators.pool import PoolRun
 
 PREDICATES = ("a > 90", "b > 70", "c > 50", "d > 30", "e > 10")

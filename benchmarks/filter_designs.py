@@ -14,24 +14,22 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
 from benchmarks._workloads import KINDS, _by_attribute, best, connection, events, queries_of
-from eddyline.index import grouped_filter as module
-from eddyline.index.domains import value_column
-from eddyline.index.grouped_filter import search
+from eddyline.arrays import Doubles, Ints
+from eddyline.index.filters import grouped_filter as module
+from eddyline.index.filters.domains import value_column
+from eddyline.index.filters.grouped_filter import search
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 CELLS = 1024
 QUERIES = (1_000, 10_000, 100_000)
 
 
-def cells(low: Floats, high: Floats, spread: float, which: Ints) -> tuple[Ints, Ints]:
+def cells(low: Doubles, high: Doubles, spread: float, which: Ints) -> tuple[Ints, Ints]:
     """Ranges by the cells they reach: where each cell's begin, and the queries."""
     first = np.clip(low / spread * CELLS, 0, CELLS - 1).astype(np.int64)
     last = np.clip(high / spread * CELLS, 0, CELLS - 1).astype(np.int64)
@@ -44,7 +42,7 @@ def cells(low: Floats, high: Floats, spread: float, which: Ints) -> tuple[Ints, 
 
 @njit(nogil=True)
 def _counting(
-    starts: Ints, owners: Ints, base: Ints, low: Floats, high: Floats, needed: Ints, rows: Floats, scale: float
+    starts: Ints, owners: Ints, base: Ints, low: Doubles, high: Doubles, needed: Ints, rows: Doubles, scale: float
 ) -> int:
     hits = np.zeros(len(needed), np.int64)
     touched = np.empty(len(needed) + 1, np.int64)
@@ -72,7 +70,7 @@ def _counting(
 
 
 @njit(nogil=True)
-def _access(starts: Ints, owners: Ints, base: Ints, low: Floats, high: Floats, rows: Floats, scale: float) -> int:
+def _access(starts: Ints, owners: Ints, base: Ints, low: Doubles, high: Doubles, rows: Doubles, scale: float) -> int:
     total = 0
     for r in range(len(rows)):
         for a in range(5):
@@ -86,7 +84,7 @@ def _access(starts: Ints, owners: Ints, base: Ints, low: Floats, high: Floats, r
     return total
 
 
-def by_hand(kind: str, queries: int, rows: Floats, design: str) -> Callable[[], int]:
+def by_hand(kind: str, queries: int, rows: Doubles, design: str) -> Callable[[], int]:
     spread = 1.0 if kind == "F-sel" else 100.0
     low, high = (np.asarray(x, np.float64) for x in KINDS[kind][2](queries))
     bounded = (low > 0) | (high < (np.inf if kind == "F-sel" else 99)) if kind == "F" else np.isfinite(low)

@@ -19,7 +19,7 @@ from numba import njit
 from benchmarks._memory import resident
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best, connection, events, floor, queries_of
-from eddyline.index.vectors import bits_set
+from eddyline.index.runtime.vectors import bits_set
 
 ROWS = {("F-sel", 10_000): 100_000, ("F-sel", 100_000): 100_000, ("F-sel", 1_000_000): 50_000}
 

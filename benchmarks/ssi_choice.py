@@ -13,21 +13,19 @@ import time
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks._chart import Panel, draw
-from benchmarks._join_workloads import KEYS, SPACE, Ints, Queries, ranges, rows_of_s
+from benchmarks._join_workloads import KEYS, SPACE, Queries, ranges, rows_of_s
 from benchmarks._report import Figure, report
 from benchmarks._strategies import Setting, select_setting
 from benchmarks._workloads import best
-from eddyline.index.axes import Arrivals, Partners
-from eddyline.index.range_search import STRATEGIES
-from eddyline.index.ranges import equal_ranges
+from eddyline.arrays import Bytes, Ints
+from eddyline.index.keys.sorted_runs import equal_ranges
+from eddyline.index.ranges.axes import Arrivals, Partners
+from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.operators.joins.range_choice import Estimates
 from eddyline.routing import calibration
 from eddyline.routing.join_costs import MANY, default_costs
-
-Codes8 = npt.NDArray[np.uint8]
 
 TUPLES = 150
 REPEATS = 5
@@ -83,7 +81,7 @@ def outcome(setting: Setting, wanted: Ints, own: Ints) -> Outcome:
     )
 
 
-def _together(setting: Setting, how: Codes8, deciding: float, wanted: Ints, own: Ints) -> dict[str, float]:
+def _together(setting: Setting, how: Bytes, deciding: float, wanted: Ints, own: Ints) -> dict[str, float]:
     nothing = np.zeros(len(wanted), np.int64)
     ways = {s: np.full(len(how), code, np.uint8) for code, s in enumerate(STRATEGIES)} | {"Dynamic": how}
     rounds = [

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import eddyline
-from benchmarks._join_workloads import KEYS, SPACE, Ints
+from benchmarks._join_workloads import KEYS, SPACE
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
+from eddyline.arrays import Ints
 
 QUERIES = ROWS = 100_000
 TUPLES, FEW, PAIRS = 4_000, 100, 200_000  # few for who looks at every joined row, and no more than so many results

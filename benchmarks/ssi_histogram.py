@@ -19,16 +19,15 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
-from eddyline.index.histograms import equal_width, near_optimal, optimal, stabbing_counts
-from eddyline.index.stabbing import canonical
-from eddyline.index.stabbing_histograms import ssi_histogram
+from eddyline.arrays import Ints
+from eddyline.index.churn.stabbing_histograms import ssi_histogram
+from eddyline.index.ranges.histograms import equal_width, near_optimal, optimal, stabbing_counts
+from eddyline.index.ranges.stabbing import canonical
 
-Ints = npt.NDArray[np.int64]
 TOP, INTERVALS, POINTS = 10_000, 100_000, 5_000
 BUCKETS = (20, 30, 40, 50, 60, 70)
 BUILDS = {

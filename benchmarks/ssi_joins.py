@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks._join_workloads import (
-    Ints,
     Queries,
     band_joins,
     batch_of_r,
@@ -27,7 +26,8 @@ from benchmarks._join_workloads import (
 )
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
-from eddyline.index.stabbing import canonical
+from eddyline.arrays import Ints
+from eddyline.index.ranges.stabbing import canonical
 
 QUERIES = ROWS = 100_000
 TUPLES = 20_000

@@ -11,9 +11,10 @@ import time
 import numpy as np
 
 from benchmarks._chart import Panel, draw
-from benchmarks._join_workloads import SPACE, Ints, Queries, batch_of_r, connection, ranges, select_joins
+from benchmarks._join_workloads import SPACE, Queries, batch_of_r, connection, ranges, select_joins
 from benchmarks._report import Figure, report
 from benchmarks._strategies import Setting, select_setting
+from eddyline.arrays import Ints
 
 SHOWN = ("ssi", "select_first", "join_first", "vanilla")
 ROWS = 100_000

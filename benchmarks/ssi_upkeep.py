@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._chart import Panel, draw
-from benchmarks._join_workloads import Ints, band_joins
+from benchmarks._join_workloads import band_joins
 from benchmarks._report import Figure, report
 from eddyline import types as t
-from eddyline.index.band_lists import BandLists, SortedRanges
-from eddyline.index.range_groups import RangeGroups, range_groups
-from eddyline.index.stabbing import canonical
-from eddyline.index.stabbing_sets import StabbingSets
+from eddyline.arrays import Ints
+from eddyline.index.churn.band_lists import BandLists, SortedRanges
+from eddyline.index.churn.stabbing_sets import StabbingSets
+from eddyline.index.ranges.range_groups import RangeGroups, range_groups
+from eddyline.index.ranges.stabbing import canonical
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.sql.bound import Field

@@ -14,13 +14,14 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks._chart import Panel, draw
-from benchmarks._join_workloads import SPACE, Ints, Queries, select_joins
+from benchmarks._join_workloads import SPACE, Queries, select_joins
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
-from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
-from eddyline.index.range_groups import RangeGroups, range_groups
-from eddyline.index.range_search import STRATEGIES, affected
-from eddyline.index.skylines import linked
+from eddyline.arrays import Ints
+from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.range_groups import RangeGroups, range_groups
+from eddyline.index.ranges.range_search import STRATEGIES, affected
+from eddyline.index.ranges.skylines import linked
 from eddyline.operators.joins.range_choice import Estimates
 
 STATIC = ("join_first", "select_first", "hotspot", "ssi")

@@ -22,14 +22,12 @@ from numba import njit
 
 import eddyline
 from benchmarks._report import Figure, report
+from eddyline.arrays import Doubles, Ints
 from eddyline.operators import group_by
 from eddyline.operators.counter_layout import Layout
 from eddyline.operators.counters import Counters
 from eddyline.operators.slots import grown
 from eddyline.state.timeline import Events
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 ROWS, BATCHES, WARM = 6_000, 40, 10
 JOIN_ROWS, JOIN_QUERIES, JOIN_TUPLES, JOIN_BATCHES = 20_000, 20_000, 1_000, 8
@@ -62,7 +60,7 @@ class Pairs:
         n = len(used)
         self.totals, self.high, self.low = self.totals[:n][used], self.high[:n][used], self.low[:n][used]
 
-    def apply(self, events: Events) -> tuple[Ints, Ints, Floats]:
+    def apply(self, events: Events) -> tuple[Ints, Ints, Doubles]:
         at, ints, floats = _accumulate(
             events.slot, events.time, events.ints, events.floats, self.totals, self.high, self.low
         )
@@ -74,8 +72,8 @@ class Pairs:
 
 @njit(cache=True, nogil=True)
 def _accumulate(
-    slot: Ints, time: Ints, ints: Ints, floats: Floats, totals: Ints, high: Floats, low: Floats
-) -> tuple[Ints, Ints, Floats]:
+    slot: Ints, time: Ints, ints: Ints, floats: Doubles, totals: Ints, high: Doubles, low: Doubles
+) -> tuple[Ints, Ints, Doubles]:
     n = len(slot)
     instants = 0
     for i in range(n):
@@ -112,21 +110,21 @@ def _accumulate(
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
-def prices(rng: np.random.Generator, n: int) -> Floats:
+def prices(rng: np.random.Generator, n: int) -> Doubles:
     return np.round(rng.uniform(1, 1000, n), 2)
 
 
-def measurements(rng: np.random.Generator, n: int) -> Floats:
+def measurements(rng: np.random.Generator, n: int) -> Doubles:
     return np.asarray(rng.normal(size=n) * 10.0 ** rng.integers(-6, 6, n))
 
 
-def with_outliers(rng: np.random.Generator, n: int) -> Floats:
+def with_outliers(rng: np.random.Generator, n: int) -> Doubles:
     values = prices(rng, n)
     values[rng.integers(0, n, n // 2000)] = 1e300
     return values
 
 
-def any_doubles(rng: np.random.Generator, n: int) -> Floats:
+def any_doubles(rng: np.random.Generator, n: int) -> Doubles:
     return np.asarray(rng.normal(size=n) * 10.0 ** rng.integers(-300, 300, n))
 
 
@@ -142,7 +140,7 @@ def grouping(items: str, window: str, counters: type) -> tuple[Any, Any]:
 @dataclass(frozen=True)
 class Workload:
     items: str
-    values: Callable[[np.random.Generator, int], Floats]
+    values: Callable[[np.random.Generator, int], Doubles]
     groups: int
     window: str = "[RANGE 5 SECONDS]"
 

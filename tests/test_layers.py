@@ -12,7 +12,7 @@ PACKAGE = ROOT / "eddyline"
 
 # From the ground up. Names in one row are one layer; a layer may import itself and the rows above it.
 LAYERS = (
-    ("errors", "types"),
+    ("errors", "types", "arrays"),
     ("aggregates",),
     ("sql",),
     ("plan",),

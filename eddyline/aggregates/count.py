@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.aggregates.description import AggregateFunction, Counted, Floats, Ints
+from eddyline.aggregates.description import AggregateFunction, Counted
+from eddyline.arrays import Doubles, Ints
 
 
 def _types(argument: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
@@ -16,15 +17,15 @@ def _form(argument: pa.DataType | None) -> Counted:
     return _ROWS if argument is None else _VALUES
 
 
-def _add(column: pa.Array, ints: Ints, floats: Floats) -> None:
+def _add(column: pa.Array, ints: Ints, floats: Doubles) -> None:
     ints[:, 0] = column.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _rows(rows: Ints, ints: Ints, floats: Floats) -> pa.Array:
+def _rows(rows: Ints, ints: Ints, floats: Doubles) -> pa.Array:
     return pa.array(rows)
 
 
-def _values(rows: Ints, ints: Ints, floats: Floats) -> pa.Array:
+def _values(rows: Ints, ints: Ints, floats: Doubles) -> pa.Array:
     return pa.array(ints[:, 0])
 
 

@@ -11,12 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from eddyline.arrays import Doubles, Ints
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,8 @@ class Counted:
     """
 
     ints: int  # the number of integer counters
-    add: Callable[[pa.Array, Ints, Floats], None]  # writes what each row adds into arrays of zeros, one line per row
-    result: Callable[[Ints, Ints, Floats], pa.Array]  # from the number of rows and the counters, one line per group
+    add: Callable[[pa.Array, Ints, Doubles], None]  # writes what each row adds into arrays of zeros, one line per row
+    result: Callable[[Ints, Ints, Doubles], pa.Array]  # from the number of rows and the counters, one line per group
     upper_halves: tuple[int, ...] = ()  # the counters of upper halves; the next counter has the lower half
     divisors: tuple[int | None, ...] = ()  # one per double counter: the integer counter that divides it, if any
 

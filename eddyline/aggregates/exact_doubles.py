@@ -1,9 +1,9 @@
 """Exact sums of doubles, and their quotients by the number of values, for SUM and AVG.
 
-The result is the double nearest to the exact sum or quotient (`index/exact_sums.py`). Values that are not finite are
-counted, so that they can be retracted: the result is NaN if there is a NaN or both infinities, else the infinity. A sum
-beyond the range of DOUBLE is infinite, as in Spark; a mean of finite values is finite. The sum of zeros is 0.0, even if
-all are -0.0, as in Spark.
+The result is the double nearest to the exact sum or quotient (`index/sums/exact_sums.py`). Values that are not finite
+are counted, so that they can be retracted: the result is NaN if there is a NaN or both infinities, else the infinity. A
+sum beyond the range of DOUBLE is infinite, as in Spark; a mean of finite values is finite. The sum of zeros is 0.0,
+even if all are -0.0, as in Spark.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from eddyline.aggregates.description import Counted, Floats, Ints
+from eddyline.aggregates.description import Counted
+from eddyline.arrays import Doubles, Ints
 
 
-def _add(column: pa.Array, ints: Ints, floats: Floats) -> None:
+def _add(column: pa.Array, ints: Ints, floats: Doubles) -> None:
     values = column.fill_null(0.0).to_numpy(zero_copy_only=False)
     ints[:, 0] = column.is_valid().to_numpy(zero_copy_only=False)
     ints[:, 1] = np.isnan(values)
@@ -27,7 +28,7 @@ def _add(column: pa.Array, ints: Ints, floats: Floats) -> None:
     floats[:, 0] = np.where(np.isfinite(values), values, 0.0)
 
 
-def _result(rows: Ints, ints: Ints, floats: Floats) -> pa.Array:
+def _result(rows: Ints, ints: Ints, floats: Doubles) -> pa.Array:
     count, nan, up, down = ints.T
     result = floats[:, 0].copy()
     result[up > 0] = np.inf

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.aggregates.description import AggregateFunction, Counted, Floats, Ints
+from eddyline.aggregates.description import AggregateFunction, Counted
 from eddyline.aggregates.exact_doubles import DOUBLE_SUM, nearest
+from eddyline.arrays import Doubles, Ints
 
 
 def _types(argument: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
@@ -24,14 +25,14 @@ def _form(argument: pa.DataType | None) -> Counted:
     return DOUBLE_SUM if argument == t.DOUBLE else _INTEGERS
 
 
-def _add(column: pa.Array, ints: Ints, floats: Floats) -> None:
+def _add(column: pa.Array, ints: Ints, floats: Doubles) -> None:
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     ints[:, 0] = column.is_valid().to_numpy(zero_copy_only=False)
     ints[:, 1] = values >> 32
     ints[:, 2] = values & 0xFFFFFFFF
 
 
-def _result(rows: Ints, ints: Ints, floats: Floats) -> pa.Array:
+def _result(rows: Ints, ints: Ints, floats: Doubles) -> pa.Array:
     count, upper, lower = ints.T
     high = upper + (lower >> 32)
     fits = (high >= -(2**31)) & (high < 2**31)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from eddyline.commands.workloads import WORKLOADS, route, run
-from eddyline.index.kernel_cache import kernel_folder
+from eddyline.index.runtime.kernel_cache import kernel_folder
 from eddyline.routing.calibration import calibrate, costs_file
 from eddyline.spark.run.class_archive import class_archive, writing_options
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.buckets import bucket_of, reach
+from eddyline.index.keys.bucket_hash import bucket_of, reach
 from eddyline.local.connection import Connection
 from eddyline.local.storage import restore
 

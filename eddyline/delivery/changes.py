@@ -14,18 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.arrays import Ints
 from eddyline.delivery.query_sets import QuerySets
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.errors import CatalogError, did_you_mean
-from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.sets import lists
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
+from eddyline.index.runtime.row_sets import lists
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.matcher import Portion
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session.registry import Registry
-from eddyline.state.delta import Delta, Ints, concat, empty, query_of, times
+from eddyline.state.delta import Delta, concat, empty, query_of, times
 
 _HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
 

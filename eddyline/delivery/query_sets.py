@@ -1,4 +1,5 @@
-"""The affected queries of each arriving row, as a list, runs or a bitmap, whichever is smallest (`index/sets.py`)."""
+"""The affected queries of each arriving row, as a list, runs or a bitmap, whichever is smallest
+(`index/runtime/row_sets.py`)."""
 
 from __future__ import annotations
 
@@ -6,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from eddyline.arrays import Ints
 from eddyline.errors import DataError
-from eddyline.index.sets import Containers
+from eddyline.index.runtime.row_sets import Containers
 from eddyline.operators.matcher import Portion
 from eddyline.state.query_table import QueryRows
-
-Ints = npt.NDArray[np.int64]
 
 
 class QuerySets:

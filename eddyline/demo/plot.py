@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from eddyline.demo.record import Floats, Record
+from eddyline.arrays import Doubles
+from eddyline.demo.record import Record
 
 PARTS = {"pack": "#17becf", "process": "#2ca02c", "state": "#e6b800", "sink": "#c44fc4", "spark": "#c0c0c0"}
 ROWS, CHANGES, SLOW = "#1f77b4", "#ff7f0e", "#d62728"
@@ -37,7 +38,7 @@ def plot(record: Record, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def _flow(axes: Axes, record: Record, ended: Floats) -> None:
+def _flow(axes: Axes, record: Record, ended: Doubles) -> None:
     """The rows and changes of each micro-batch, divided by the time since the end of the one before."""
     if len(ended) > 1:
         gaps = np.diff(ended)
@@ -51,7 +52,7 @@ def _flow(axes: Axes, record: Record, ended: Floats) -> None:
     axes.set_title("Rows in and changes out", loc="left")
 
 
-def _time(axes: Axes, record: Record, ended: Floats) -> None:
+def _time(axes: Axes, record: Record, ended: Doubles) -> None:
     """Stacked: the parts of each micro-batch's time. The first, which warms up, may reach beyond the top."""
     seconds = np.array([f.seconds for f in record.batches])
     width = np.minimum(seconds, np.diff(ended, prepend=0.0)) * 0.9
@@ -72,7 +73,7 @@ def _time(axes: Axes, record: Record, ended: Floats) -> None:
     _legend(axes)
 
 
-def _wait(axes: Axes, record: Record, ended: Floats) -> None:
+def _wait(axes: Axes, record: Record, ended: Doubles) -> None:
     waits = [(at, w) for at, w in zip(ended, record.latencies(), strict=True) if len(w)]
     times = [at for at, _ in waits]
     axes.plot(times, [w.max() for _, w in waits], color=SLOW, marker=".", label="longest")
@@ -83,7 +84,7 @@ def _wait(axes: Axes, record: Record, ended: Floats) -> None:
     _legend(axes)
 
 
-def _alerts(axes: Axes, record: Record, ended: Floats) -> None:
+def _alerts(axes: Axes, record: Record, ended: Doubles) -> None:
     axes.plot(ended, [f.queries for f in record.batches], color=ROWS, label="registered")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     axes.set_ylabel("registered", color=ROWS)

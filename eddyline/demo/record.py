@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.arrays import Doubles
 from eddyline.demo.market import COLUMNS
 from eddyline.spark.run.progress import Figures
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Record:
         """By family."""
         return {name: sum(f.families[name].changes for f in self.batches) for name in self.batches[-1].families}
 
-    def latencies(self) -> list[Floats]:
+    def latencies(self) -> list[Doubles]:
         """By micro-batch: for each of its rows, the seconds from when its file was written to when it was delivered."""
         waits_by_batch = [[np.empty(0)] for _ in self.batches]
         for name, written in self.written.items():

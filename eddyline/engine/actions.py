@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.sql.catalog import Sink, Stream, Table, View
 from eddyline.sql.scope import InLists
-from eddyline.state.delta import Ints
 
 if TYPE_CHECKING:
     from eddyline.engine.family import Family

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.upkeep import worth_clearing
-from eddyline.state.delta import Delta, Ints, concat, query_of
+from eddyline.arrays import Ints
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.state.delta import Delta, concat, query_of
 from eddyline.state.stem import Stem
 
 

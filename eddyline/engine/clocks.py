@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.arrays import Ints
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import MIN, Ints
+from eddyline.state.delta import MIN
 
 
 @dataclass

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.arrays import Ints
 from eddyline.engine.actions import (
     Action,
     AddQueries,
@@ -46,7 +47,7 @@ from eddyline.operators.user_functions import Functions
 from eddyline.sql.catalog import Catalog, Function, Table
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 
 Since = Callable[[int, Ints], Ints | int]  # (family, ids) -> the first arrival number that is visible to each query
 Ids = Sequence[int] | Ints

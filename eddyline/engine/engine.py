@@ -28,7 +28,7 @@ from eddyline.engine.history import History
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import RunningFamily
-from eddyline.index.upkeep import worth_clearing
+from eddyline.index.runtime.garbage import worth_clearing
 from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import Stream

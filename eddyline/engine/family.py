@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from eddyline.errors import BindError, did_you_mean
-from eddyline.index.range_search import STRATEGIES
+from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.plan.physical import PhysicalNode

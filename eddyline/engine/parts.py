@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyline.arrays import Ints
 from eddyline.engine.definitions import Ids
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import InitialAnswers
 from eddyline.operators.deferred import Deferred, Outcome, count_of, delta_of
-from eddyline.state.delta import Delta, Ints, query_of
+from eddyline.state.delta import Delta, query_of
 from eddyline.state.query_table import QueryRows
 
 

@@ -14,10 +14,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.engine.answers import Answers
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
-from eddyline.index import upkeep
+from eddyline.index.runtime import garbage as upkeep
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.build import build
 from eddyline.operators.deferred import Deferred, Outcome
@@ -28,7 +29,7 @@ from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import StreamSource, TableSource, sources
-from eddyline.state.delta import MAX, MIN, Delta, Ints, query_of
+from eddyline.state.delta import MAX, MIN, Delta, query_of
 from eddyline.state.query_table import QueryRows
 
 # Joins over ranges: for a family of more queries, counting changes may cost more than computing whom they affect.

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.errors import DataError
-from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.sql.catalog import Table
-from eddyline.state.delta import MAX, MIN, NO_ARRIVAL, Delta, Ints, join_arrays
+from eddyline.state.delta import MAX, MIN, NO_ARRIVAL, Delta, join_arrays
 
 
 class TableRows:

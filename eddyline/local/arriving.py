@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.arrays import Ints
 from eddyline.delivery.changes import Arrival
 from eddyline.engine.clocks import StreamClock
 from eddyline.engine.running_family import arrived
 from eddyline.errors import DataError
 from eddyline.session import input_rows
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import Delta, Ints, micros
+from eddyline.state.delta import Delta, micros
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.operators.describe import describe_filters
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session import showing
 from eddyline.session.showing import StreamFigures
 from eddyline.sql.bound import Call, expressions
-from eddyline.state.delta import Ints, event_time
+from eddyline.state.delta import event_time
 
 if TYPE_CHECKING:
     from eddyline.local.connection import Connection

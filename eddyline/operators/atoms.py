@@ -1,7 +1,7 @@
 """Atoms of a condition (`plan/atoms.py`) as ranges: the values that a comparison with a query's constants accepts.
 
 For many queries at once an atom gives the ranges of values for which it is true, as columns
-(`index/grouped_filter.py`).
+(`index/filters/grouped_filter.py`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
-from eddyline.index.domains import after, after_prefix, as_integers
-from eddyline.index.ranges import spread
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import after, after_prefix, as_integers
+from eddyline.index.keys.sorted_runs import spread
 from eddyline.plan.atoms import Atom
 from eddyline.sql.bound import Expr
 from eddyline.state.list_rows import ListRows
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Values = Callable[[Expr], Any]  # an expression over parameters: a pa.Array with one value per query, or ListRows
 
 _MAX = np.iinfo(np.int64).max
@@ -37,12 +35,12 @@ class Piece:
     which: Ints
     start: Ints | pa.Array
     stop: Ints | pa.Array
-    no_start: Flags
-    no_stop: Flags
-    null: Flags
+    no_start: Mask
+    no_stop: Mask
+    null: Mask
 
 
-def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Flags]:
+def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Mask]:
     """The ranges that an atom accepts for n queries, and for which queries these are only a superset."""
     text = atom.attribute.type == t.STRING
     partial = np.zeros(n, np.bool_)
@@ -147,7 +145,7 @@ def _texts_after(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(texts, pa.scalar(b"\0", texts.type), pa.scalar(b"", texts.type))
 
 
-def _like(patterns: pa.Array, which: Ints, partial: Flags, *, negated: bool) -> list[Piece]:
+def _like(patterns: pa.Array, which: Ints, partial: Mask, *, negated: bool) -> list[Piece]:
     """Texts that begin with the part of a pattern before its first wildcard; exact if all that follows is %."""
     encoded = patterns.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.room import Room
 from eddyline.plan.physical import PhysicalNode
-from eddyline.state.delta import Delta, Ints, empty
+from eddyline.state.delta import Delta, empty
 from eddyline.state.query_table import QueryRows
 
 if TYPE_CHECKING:

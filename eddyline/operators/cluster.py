@@ -16,14 +16,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, pieces, spread
+from eddyline.arrays import Ints
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
+from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
 from eddyline.plan import physical
 from eddyline.sql.bound import Field
-from eddyline.state.delta import Delta, Ints, concat, query_of
+from eddyline.state.delta import Delta, concat, query_of
 from eddyline.state.list_rows import ListRows
 from eddyline.state.query_table import QueryRows, QueryTable
 

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.index.terms import Ranges, Terms
-from eddyline.operators.atoms import Flags, Ints, Piece, pieces
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.terms import Ranges, Terms
+from eddyline.operators.atoms import Piece, pieces
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.atoms import Atom, atom, is_constant
 from eddyline.plan.expressions import calls_functions, params_of
@@ -97,7 +98,7 @@ def _as_expr(clause: Clause) -> Expr:
     return clause[0] if len(clause) == 1 else Call("or", clause, t.BOOLEAN)
 
 
-def _ranges(piece: Piece, clause: int, anyway: Flags) -> Ranges:
+def _ranges(piece: Piece, clause: int, anyway: Mask) -> Ranges:
     """A piece without the queries for which its clause holds anyway."""
     columns: list[Any] = [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
     if anyway.any():

@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from eddyline.aggregates import AGGREGATES
 from eddyline.aggregates.description import Counted, Extreme
+from eddyline.arrays import Doubles, Ints
 from eddyline.sql.bound import Aggregate
-from eddyline.state.delta import Ints
-from eddyline.state.timeline import Floats
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def layout(aggregates: Sequence[Aggregate]) -> Layout:
     return Layout(tuple(aggregates), forms, tuple(int_slices), tuple(float_slices), ints, floats, *special)
 
 
-def contributions(plan: Layout, arguments: Sequence[pa.Array | None], n: int) -> tuple[Ints, Floats]:
+def contributions(plan: Layout, arguments: Sequence[pa.Array | None], n: int) -> tuple[Ints, Doubles]:
     """The amounts that n rows add to the counters, one line per row; 0 where the argument is None."""
     ints, floats = np.zeros((n, plan.ints), np.int64), np.zeros((n, plan.floats), np.float64)
     ints[:, 0] = 1
@@ -59,7 +58,7 @@ def contributions(plan: Layout, arguments: Sequence[pa.Array | None], n: int) ->
     return ints, floats
 
 
-def results(plan: Layout, ints: Ints, floats: Floats, extremes: Sequence[pa.Array]) -> list[pa.Array]:
+def results(plan: Layout, ints: Ints, floats: Doubles, extremes: Sequence[pa.Array]) -> list[pa.Array]:
     """The columns of the aggregates from counters, one line per group; `extremes` are the columns of those in the form
     `Extreme`, in order."""
     rest = iter(extremes)

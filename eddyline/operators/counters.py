@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.accumulate import accumulate
-from eddyline.index.exact_sums import ExactSums
+from eddyline.arrays import Doubles, Ints, Mask
+from eddyline.index.sums.exact_sums import ExactSums
+from eddyline.index.timelines.accumulate import accumulate
 from eddyline.operators.counter_layout import Layout
 from eddyline.operators.slots import grown
-from eddyline.state.delta import Ints
-from eddyline.state.timeline import Events, Floats
-
-Mask = npt.NDArray[np.bool_]
+from eddyline.state.timeline import Events
 
 SCALE = 2.0**-32
 
@@ -40,7 +38,7 @@ class Counters:
         self.totals = self.totals[: len(used)][used]
         self.sums.keep(used)
 
-    def apply(self, events: Events) -> tuple[Ints, Ints, Floats]:
+    def apply(self, events: Events) -> tuple[Ints, Ints, Doubles]:
         """Applies events sorted by slot and time. Returns the last event of each instant, and the counters after it."""
         self.sums.reserve(events.slot, events.floats)
         after = accumulate(
@@ -100,7 +98,7 @@ class Counters:
         nothing = np.zeros((len(slot), self.layout.ints), np.int64)
         self.apply(Events(slot[order], np.zeros(len(slot), np.int64), nothing, values[order]))
 
-    def _columns(self, groups: pa.Table) -> tuple[Ints, Floats]:
+    def _columns(self, groups: pa.Table) -> tuple[Ints, Doubles]:
         """The contents of the saved columns: (slot, doubles of all columns)."""
         slots, lines = [np.empty(0, np.int64)], [np.empty((0, self.layout.floats))]
         for c in range(self.layout.floats):
@@ -115,7 +113,7 @@ class Counters:
         return np.concatenate(slots), np.concatenate(lines)
 
 
-def _unscaled(slot: Ints, scaled: Floats) -> tuple[Ints, Floats]:
+def _unscaled(slot: Ints, scaled: Doubles) -> tuple[Ints, Doubles]:
     """Saved doubles without their scale; one that would overflow is split into several."""
     with np.errstate(over="ignore"):
         values = scaled / SCALE

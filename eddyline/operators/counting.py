@@ -1,7 +1,7 @@
 """DISTINCT, EXCEPT ALL and INTERSECT ALL: answers that depend on how often a value occurs (document 3, section 2.1).
 
-The operator counts the occurrences of each value of each query on each side; `index/layers.py` computes the changes
-that are due at the clock. Results wait for the clock, because a later tuple could invalidate them.
+The operator counts the occurrences of each value of each query on each side; `index/timelines/multiplicities.py`
+computes the changes that are due at the clock. Results wait for the clock, because a later tuple could invalidate them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.layers import DISTINCT, INTERSECT, NEGATION, reconcile
-from eddyline.index.ranges import equal_ranges, last_at
-from eddyline.index.upkeep import worth_clearing
+from eddyline.arrays import Ints
+from eddyline.index.keys.sorted_runs import equal_ranges, last_at
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.timelines.multiplicities import DISTINCT, INTERSECT, NEGATION, reconcile
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
 from eddyline.plan import physical
-from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, query_of
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 _KINDS = {"distinct": DISTINCT, "negation": NEGATION, "intersect": INTERSECT}

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eddyline.index.sets import mark
+from eddyline.arrays import Ints
+from eddyline.index.runtime.row_sets import mark
 from eddyline.operators.matcher import Matching, Portion, paired
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 
 if TYPE_CHECKING:
     from eddyline.operators.base import Step

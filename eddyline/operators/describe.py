@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eddyline.index.grouped_filter import GroupedFilter
+from eddyline.index.filters.grouped_filter import GroupedFilter
 from eddyline.operators.joins.ranged import RangedSide
 from eddyline.operators.query_index import QueryIndex, RoutedFilter
 from eddyline.plan.expressions import text

@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots
 from eddyline.plan import physical
-from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, Ints, concat, empty, query_of
+from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, concat, empty, query_of
 
 
 class Expirations(Operator):

@@ -1,8 +1,9 @@
 """The state of one aggregate in the form `Extreme`: the rows that can be the extreme of their group now or later.
 
 Rows are stored in a SteM by group. For a set of instants, rows are painted over the instants at which they hold, the
-best rows first (`index/extremes.py`); this also gives the end of each extreme. If rows are never retracted, those that
-are the extreme at no future instant are dropped, so that only the skyline of each group is stored.
+best rows first (`index/timelines/painted_extremes.py`); this also gives the end of each extreme. If rows are never
+retracted, those that are the extreme at no future instant are dropped, so that only the skyline of each group is
+stored.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.index.extremes import paint
-from eddyline.index.versions import holds_until
-from eddyline.state.delta import MAX, Delta, Ints, concat, query_of
+from eddyline.arrays import Ints, Mask
+from eddyline.index.timelines.painted_extremes import paint
+from eddyline.index.timelines.versions import holds_until
+from eddyline.state.delta import MAX, Delta, concat, query_of
 from eddyline.state.stem import Segment, Stem
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Extremes:

@@ -15,21 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.aggregates.description import Extreme
-from eddyline.index.upkeep import worth_clearing
-from eddyline.index.versions import NONE
+from eddyline.arrays import Ints, Mask
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.timelines.versions import NONE
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counter_layout import contributions, layout, results
 from eddyline.operators.counters import Counters
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import Extremes
-from eddyline.operators.group_rows import GroupRows, Mask, Versions
+from eddyline.operators.group_rows import GroupRows, Versions
 from eddyline.operators.joins.ranged import Probing
 from eddyline.operators.range_sums import RangeSums
 from eddyline.operators.slots import Slots, grown
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.state.delta import MAX, Delta, Ints, query_of
+from eddyline.state.delta import MAX, Delta, query_of
 from eddyline.state.timeline import Events, Timeline, join_events
 
 

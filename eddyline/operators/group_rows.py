@@ -1,7 +1,7 @@
 """The current row of each group in the answer: its values, and the end it was sent with.
 
 In a step, a group's row may have several successive versions. `update` compares them with the row sent before and
-returns the changes to send (`index/versions.py`); rows that did not change are not sent.
+returns the changes to send (`index/timelines/versions.py`); rows that did not change are not sent.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.upkeep import worth_clearing
-from eddyline.index.versions import NONE, send_versions
+from eddyline.arrays import Ints, Mask
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.timelines.versions import NONE, send_versions
 from eddyline.operators.slots import grown
-from eddyline.state.delta import MAX, Ints, join_arrays
-
-Mask = npt.NDArray[np.bool_]
+from eddyline.state.delta import MAX, join_arrays
 
 
 @dataclass(frozen=True)

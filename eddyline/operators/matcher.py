@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.domains import ValueColumn, value_column
-from eddyline.index.grouped_filter import Matches
-from eddyline.index.parallel import in_portions
-from eddyline.index.ranges import PAIRS_AT_ONCE
-from eddyline.index.sets import Containers, Lists, lists, merged
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import ValueColumn, value_column
+from eddyline.index.filters.grouped_filter import Matches
+from eddyline.index.keys.sorted_runs import PAIRS_AT_ONCE
+from eddyline.index.runtime.parallel import in_portions
+from eddyline.index.runtime.row_sets import Containers, Lists, lists, merged
 from eddyline.operators.base import Step, columns_for
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate, holds
@@ -31,9 +31,7 @@ from eddyline.operators.room import CHANGE, Room
 from eddyline.plan.expressions import columns_of, may_overflow, params_of
 from eddyline.plan.range_probes import PendingWindow
 from eddyline.sql.bound import Expr
-from eddyline.state.delta import MAX, Delta, Ints, concat, micros, query_of, take
-
-Mask = npt.NDArray[np.bool_]
+from eddyline.state.delta import MAX, Delta, concat, micros, query_of, take
 
 Result = TypeVar("Result")
 

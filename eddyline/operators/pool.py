@@ -16,23 +16,20 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.domains import ValueColumn
-from eddyline.index.grouped_filter import Matches, grouped_filter
-from eddyline.index.parallel import in_portions
-from eddyline.index.sets import Lists, lists, merged, tally
-from eddyline.index.terms import Ranges, Terms
+from eddyline.arrays import Ints, Ints32, Mask
+from eddyline.index.filters.domains import ValueColumn
+from eddyline.index.filters.grouped_filter import Matches, grouped_filter
+from eddyline.index.filters.terms import Ranges, Terms
+from eddyline.index.runtime.parallel import in_portions
+from eddyline.index.runtime.row_sets import Lists, lists, merged, tally
 from eddyline.operators.base import Step
 from eddyline.operators.condition import merged_ranges
 from eddyline.operators.matcher import Matcher, Matching, Portion, attribute_values, once
 from eddyline.operators.query_index import RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import ALL_ALIVE, GROWTH
 from eddyline.sql.bound import Expr
-from eddyline.state.delta import Delta, Ints
-
-Numbers32 = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+from eddyline.state.delta import Delta
 
 MOST_QUERIES = 4096  # of a family in a pool
 FEWEST_FAMILIES = 4  # that justify a pool
@@ -75,14 +72,14 @@ class PoolRun:
         return replace(self, stretches=stretches)
 
     @cached_property
-    def stretch_of(self) -> Numbers32:
+    def stretch_of(self) -> Ints32:
         return np.repeat(np.arange(len(self.stretches), dtype=np.int32), [len(s) for s in self.stretches])
 
     @cached_property
-    def position_of(self) -> Numbers32:
+    def position_of(self) -> Ints32:
         return np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in self.stretches])
 
-    def alive(self, steps: Mapping[int, Step]) -> Flags:
+    def alive(self, steps: Mapping[int, Step]) -> Mask:
         """By number, whether the query is registered; empty if all are."""
         flags = np.ones(len(self), np.bool_)
         for begin, s in zip(self.begins.tolist(), self.stretches, strict=True):
@@ -125,7 +122,7 @@ class Pool:
             del self._known[family]
         self.runs = tuple(r.without(evicted) for r in self.runs)
 
-    def _mostly_dropped(self, alive: Sequence[Flags]) -> bool:
+    def _mostly_dropped(self, alive: Sequence[Mask]) -> bool:
         live = sum(int(f.sum()) if len(f) else len(r) for r, f in zip(self.runs, alive, strict=True))
         return 2 * live < sum(r.live for r in self.runs)
 
@@ -203,7 +200,7 @@ class PoolMatching:
     pool: Pool
     delta: Delta
     runs: tuple[PoolRun, ...]
-    alive: Sequence[Flags]  # by run
+    alive: Sequence[Mask]  # by run
     matchers: Mapping[int, Matcher]
     steps: Mapping[int, Step]
 
@@ -268,7 +265,7 @@ class PoolMatching:
     def _lists(
         self, start: int, rows: int, by_run: Sequence[tuple[PoolRun, Matches]]
     ) -> tuple[int, int, dict[int, Lists]]:
-        pairs: dict[int, list[tuple[Numbers32, Numbers32]]] = {}
+        pairs: dict[int, list[tuple[Ints32, Ints32]]] = {}
         for run, matches in by_run:
             row, number = self._sure(run, start, matches)
             more = merged(rows, matches.sets)
@@ -286,7 +283,7 @@ class PoolMatching:
             listed[family] = lists(rows, row, position)
         return start, rows, listed
 
-    def _sure(self, run: PoolRun, start: int, matches: Matches) -> tuple[Numbers32, Numbers32]:
+    def _sure(self, run: PoolRun, start: int, matches: Matches) -> tuple[Ints32, Ints32]:
         """The listed pairs (row of the portion, number), with the unsure ones that satisfy the condition."""
         used = matches.pairs.used
         row, number = matches.pairs.rows[:used], matches.pairs.numbers[:used]

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.bitmaps import Bitmaps
-from eddyline.index.domains import Codes, ValueColumn
-from eddyline.index.grouped_filter import GroupedFilter, Matches, grouped_filter, search
-from eddyline.index.parallel import LARGEST
+from eddyline.arrays import Codes, Ints, Mask
+from eddyline.index.filters.bitmaps import Bitmaps
+from eddyline.index.filters.domains import ValueColumn
+from eddyline.index.filters.grouped_filter import GroupedFilter, Matches, grouped_filter, search
+from eddyline.index.runtime.parallel import LARGEST
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.routing.eddy import Eddy
 from eddyline.state.query_table import QueryRows
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 SAMPLE = 128  # rows of a batch from which the eddy learns
 
@@ -35,7 +32,7 @@ class RoutedFilter:
         """The number of blocks of its bitmaps: the cost of listing one row."""
         return sum(m.blocks for m in self.filter.maps)
 
-    def search(self, columns: Sequence[ValueColumn], rows: int, alive: Flags, what: str) -> Matches:
+    def search(self, columns: Sequence[ValueColumn], rows: int, alive: Mask, what: str) -> Matches:
         """The conditions that rows satisfy; rows visit the attributes of bitmaps in the eddy's order."""
         matches = search(self.filter, columns, rows, alive, self._order, what)
         for maps, entered in zip(self.filter.maps, matches.entered, strict=True):

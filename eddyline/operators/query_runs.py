@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.upkeep import give_back
+from eddyline.arrays import Ints, Ints32, Mask
+from eddyline.index.runtime.garbage import give_back
 from eddyline.operators.evaluate import Functions
 from eddyline.state.query_table import QueryRows
-
-Ints = npt.NDArray[np.int64]
-Numbers32 = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 GROWTH = 4
 LARGE = 100_000  # queries of a run, after which unused memory is returned
@@ -35,7 +31,7 @@ class Run(Generic[Index]):
 
     start: int
     stop: int
-    positions: Numbers32 | None
+    positions: Ints32 | None
     index: Index
 
     def __len__(self) -> int:
@@ -46,10 +42,10 @@ class Run(Generic[Index]):
         """The number of indexed queries."""
         return len(self) if self.positions is None else len(self.positions)
 
-    def position_of(self, numbers: Numbers32) -> Numbers32:
+    def position_of(self, numbers: Ints32) -> Ints32:
         return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
 
-    def alive(self, queries: QueryRows) -> Flags:
+    def alive(self, queries: QueryRows) -> Mask:
         """By number, whether the query is registered; empty if all are."""
         flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
         return ALL_ALIVE if flags.all() else flags

@@ -2,7 +2,7 @@
 
 The amount that a joined row adds to a counter (form `Counted`) is the product of a factor of the tuple and one of its
 partner. One of them is 1, because an aggregate reads one input only. A sum of doubles has one counter per limb, so that
-it is exact (`index/limbs.py`). For extremes (form `Extreme`), only the joined rows that may be extreme are listed.
+it is exact (`index/sums/limbs.py`). For extremes (form `Extreme`), only the joined rows that may be extreme are listed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.aggregates.description import Extreme
-from eddyline.index.limbs import decompose, expand, limb_range
-from eddyline.index.range_sums import Sums, contenders
+from eddyline.arrays import Doubles, Ints
+from eddyline.index.ranges.contributions import Sums, contenders
+from eddyline.index.sums.limbs import decompose, expand, limb_range
 from eddyline.operators.base import Operator
 from eddyline.operators.counter_layout import Layout, contributions
 from eddyline.operators.evaluate import Functions, evaluate
@@ -23,8 +24,7 @@ from eddyline.operators.extremes import ranks
 from eddyline.operators.joins.ranged import Probing
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.plan.physical import GroupBy, RangeArgument
-from eddyline.state.delta import MAX, Delta, Ints, concat
-from eddyline.state.timeline import Floats
+from eddyline.state.delta import MAX, Delta, concat
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Folded:
     time: Ints
     last: Ints
     ints: Ints
-    floats: Floats
+    floats: Doubles
 
 
 class RangeSums:
@@ -78,7 +78,7 @@ class RangeSums:
                 )  # fmt: skip
         return self._folded(sums, base, size)
 
-    def _contributions(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Floats]:
+    def _contributions(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Doubles]:
         """The amounts that rows of an input add to the counters that read this input."""
         values = [
             evaluate(a.expr, rows.columns, (), len(rows), functions) if a is not None and a.input == of else None
@@ -86,7 +86,7 @@ class RangeSums:
         ]
         return contributions(self.plan, values, len(rows))
 
-    def _factors(self, of: int, ints: Ints, floats: Floats, base: int, size: int) -> Ints:
+    def _factors(self, of: int, ints: Ints, floats: Doubles, base: int, size: int) -> Ints:
         """By row of an input, its factor for every integer counter and every limb of double counters: the amount for
         the counters of aggregates that read this input, 1 for the others."""
         limbs = decompose(floats, base, size)
@@ -134,7 +134,7 @@ class RangeSums:
         return _together(parts, self.plan.aggregates[number].type)
 
 
-def _window(floats: Sequence[Floats]) -> tuple[int, int]:
+def _window(floats: Sequence[Doubles]) -> tuple[int, int]:
     """The base and size of a window of limbs for sums of these doubles."""
     ranges = [limb_range(f) for f in floats]
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)

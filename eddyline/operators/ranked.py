@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eddyline.index.axes import DOUBLES, FIRST, INTEGERS, address
-from eddyline.index.skylines import linked
+from eddyline.arrays import Ints
+from eddyline.index.ranges.axes import DOUBLES, FIRST, INTEGERS, address
+from eddyline.index.ranges.skylines import linked
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.placed_axes import PlacedAxis, PlacedTime, span
 from eddyline.plan.differences import Span
-from eddyline.state.delta import MAX, Delta, Ints
+from eddyline.state.delta import MAX, Delta
 from eddyline.state.stem import Segment
 
 

@@ -2,7 +2,7 @@
 
 A tuple enters the window when the clock reaches it, and leaves when the n-th tuple after it enters. That time is not
 known in advance, so the tuple is sent without an end and retracted later. All queries of the family share one log of
-tuples, of which every window is a part (`index/count_windows.py`). (Document 3, section 7.)
+tuples, of which every window is a part (`index/timelines/count_windows.py`). (Document 3, section 7.)
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.count_windows import enter_and_leave, in_windows
-from eddyline.index.upkeep import worth_clearing
+from eddyline.arrays import Ints
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.timelines.count_windows import enter_and_leave, in_windows
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.room import CHANGE
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
-from eddyline.state.delta import MAX, Delta, Ints, concat, empty
+from eddyline.state.delta import MAX, Delta, concat, empty
 
 
 class CountWindow(Operator):

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.state.delta import Ints, join_arrays
+from eddyline.arrays import Ints
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
+from eddyline.state.delta import join_arrays
 
 
 class Slots:

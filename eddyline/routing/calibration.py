@@ -23,17 +23,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.axes import Arrivals, Axes, Doubts, Partners
-from eddyline.index.kernel_cache import cache_folder, digest
-from eddyline.index.range_groups import RangeGroups, range_groups
-from eddyline.index.range_search import STRATEGIES, affected
-from eddyline.index.skylines import linked
+from eddyline.arrays import Doubles, Ints
+from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.range_groups import RangeGroups, range_groups
+from eddyline.index.ranges.range_search import STRATEGIES, affected
+from eddyline.index.ranges.skylines import linked
+from eddyline.index.runtime.kernel_cache import cache_folder, digest
 from eddyline.routing.join_costs import FEW, MANY, Expected, JoinCosts, Kind, Shape, default_costs, read_costs, terms
-
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 WORTH_MEASURING = 10_000  # queries; with fewer, every strategy is fast
 TUPLES, REPEATS, POINTS = 8, 3, 40

@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.range_groups import RangeGroups
-from eddyline.index.range_search import STRATEGIES
+from eddyline.arrays import Bytes, Doubles
+from eddyline.index.ranges.range_groups import RangeGroups
+from eddyline.index.ranges.range_search import STRATEGIES
 
-Doubles = npt.NDArray[np.float64]
 Kind = Literal["ranges", "windows", "boxes"]
-Codes8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class JoinCosts:
             total = total + ((1.0 - share) * few[term] + share * many[term]) * times
         return np.asarray(total, np.float64)
 
-    def choose(self, shape: Shape, expected: Expected) -> tuple[Codes8, Doubles]:
+    def choose(self, shape: Shape, expected: Expected) -> tuple[Bytes, Doubles]:
         """The strategy of each tuple, and its expected cost.
 
         It is the strategy that is cheapest for all tuples together, or another one where that saves more than loading

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.strings import StringTable
-from eddyline.index.upkeep import worth_clearing
+from eddyline.arrays import Ints
+from eddyline.index.keys.string_table import StringTable
+from eddyline.index.runtime.garbage import worth_clearing
 
-Ints = npt.NDArray[np.int64]
 FREE = -1  # the family of a released name
 RECENT = 4096  # names
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.arrays import Ints
 from eddyline.engine.definitions import Definitions, Ids, Names
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, did_you_mean
@@ -16,7 +17,6 @@ from eddyline.session.query_names import FREE, QueryNames
 from eddyline.session.templates import Templates
 from eddyline.sql.bound import Call, Constant, Param, Query, StreamSource, sources, walk
 from eddyline.sql.columns import as_type
-from eddyline.state.delta import Ints
 
 FEW = 16  # names that are looked at one by one: Arrow's kernels cost more to call
 

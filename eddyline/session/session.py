@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
+from eddyline.arrays import Ints
 from eddyline.engine.actions import (
     Action,
     AddQueries,
@@ -38,7 +39,6 @@ from eddyline.sql.bound import Field
 from eddyline.sql.dialect import OF_THE_SYNTAX
 from eddyline.sql.functions import FORMS, NAMED
 from eddyline.sql.statements import QueryText
-from eddyline.state.delta import Ints
 
 
 class Contents(Protocol):

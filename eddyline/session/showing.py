@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
+from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.plan.explain import explain as explain_logical
@@ -19,7 +20,7 @@ from eddyline.session.session import Session
 from eddyline.sql.bound import Field
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import FORMS, NAMED
-from eddyline.state.delta import Ints, times
+from eddyline.state.delta import times
 
 
 @dataclass(frozen=True)

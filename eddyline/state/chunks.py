@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.arrays import Ints
 from eddyline.state.list_rows import ListChunk, ListPart, ListRows
 
-Ints = npt.NDArray[np.int64]
 WORTH_IT = 1 << 15  # rows; a shorter chunk is not compacted
 SHARED = 1 / 3  # the least share of rows that must have the common value
 SAMPLE = 1024  # rows, to guess the common value

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
+from eddyline.arrays import Ints
 
 MIN = int(np.iinfo(np.int64).min) + 1  # no beginning: before every event time; MIN - 1 does not overflow
 MAX = int(np.iinfo(np.int64).max)  # no end

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.domains import Bytes, as_integers, text_bytes, value_column
-from eddyline.index.list_search import numbers_in, texts_in
+from eddyline.arrays import Bytes, Ints, Mask
+from eddyline.index.filters.domains import as_integers, text_bytes, value_column
+from eddyline.index.keys.list_search import numbers_in, texts_in
 from eddyline.sql.constant_lists import ConstantList, digest
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

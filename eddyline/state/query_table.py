@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index import upkeep
+from eddyline.arrays import Ints
+from eddyline.index.runtime import garbage as upkeep
 from eddyline.sql.bound import Field
 from eddyline.state.chunks import Chunks, gathered, joined, lists_at, with_chunk
 from eddyline.state.list_rows import ListRows, list_array
 
-Ints = npt.NDArray[np.int64]
 GROWTH = 4
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.errors import StateError
-from eddyline.index.keys import ColumnCoder, KeyTable
-from eddyline.index.ranges import equal_ranges, match_brackets, spread
-from eddyline.index.upkeep import worth_clearing
-from eddyline.state.delta import Delta, Ints, concat, query_of
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
+from eddyline.index.keys.sorted_runs import equal_ranges, match_brackets, spread
+from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.state.delta import Delta, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
 NO_KEY = -1  # the slot of a row with a NULL in its key: no probe by that key matches it

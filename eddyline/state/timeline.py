@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.ranges import event_ranges, spread
-from eddyline.state.delta import MAX, MIN, Ints
-
-Floats = npt.NDArray[np.float64]
+from eddyline.arrays import Doubles, Ints
+from eddyline.index.keys.sorted_runs import event_ranges, spread
+from eddyline.state.delta import MAX, MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Events:
     slot: Ints
     time: Ints
     ints: Ints
-    floats: Floats
+    floats: Doubles
 
     def __len__(self) -> int:
         return len(self.slot)

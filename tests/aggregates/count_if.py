@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.aggregates.description import AggregateFunction, Counted, Floats, Ints
+from eddyline.aggregates.description import AggregateFunction, Counted
+from eddyline.arrays import Doubles, Ints
 
 
 def _types(argument: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
@@ -16,11 +17,11 @@ def _form(argument: pa.DataType | None) -> Counted:
     return Counted(1, _add, _result)
 
 
-def _add(column: pa.Array, ints: Ints, floats: Floats) -> None:
+def _add(column: pa.Array, ints: Ints, floats: Doubles) -> None:
     ints[:, 0] = column.fill_null(False).to_numpy(zero_copy_only=False)
 
 
-def _result(rows: Ints, ints: Ints, floats: Floats) -> pa.Array:
+def _result(rows: Ints, ints: Ints, floats: Doubles) -> pa.Array:
     return pa.array(ints[:, 0])
 
 

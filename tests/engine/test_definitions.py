@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.arrays import Ints
 from eddyline.engine.actions import (
     AddQueries,
     AddQuery,
@@ -22,7 +23,7 @@ from eddyline.engine.actions import (
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.family import Family
 from eddyline.errors import DataError
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 
 STREAM = "CREATE STREAM s (k INT, v DOUBLE, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS"
 TABLE = "CREATE TABLE t (k INT PRIMARY KEY, name STRING)"

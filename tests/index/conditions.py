@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.boxes import Flags, Ints
-from eddyline.index.domains import ValueColumn, value_column
-from eddyline.index.terms import Ranges, Terms
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import ValueColumn, value_column
+from eddyline.index.filters.terms import Ranges, Terms
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _ranges(letter: str, mine: list[tuple[int, int, Piece]]) -> Ranges:
     )
 
 
-def as_terms(kind: Kind, conditions: list[Condition], partial: Flags) -> Terms:
+def as_terms(kind: Kind, conditions: list[Condition], partial: Mask) -> Terms:
     """Clauses of one piece stand by themselves, but for some that stand among the choices, where few is allowed too."""
     single: list[tuple[Ranges, ...]] = []
     choices: list[Ranges | None] = []
@@ -142,7 +142,7 @@ def as_columns(kind: Kind, rows: list[list[Any]]) -> list[ValueColumn]:
     return found
 
 
-def truth(conditions: list[Condition], rows: list[list[Any]], alive: Flags, beside: Ints) -> set[tuple[int, int]]:
+def truth(conditions: list[Condition], rows: list[list[Any]], alive: Mask, beside: Ints) -> set[tuple[int, int]]:
     """(row, number) of what holds; `beside` has for partial conditions the remainder of rows that pass, else -1."""
     return {
         (r, i)

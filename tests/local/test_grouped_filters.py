@@ -14,7 +14,8 @@ import pytest
 import eddyline
 from eddyline import types as t
 from eddyline.delivery.changes import Changes
-from eddyline.index import domains, grouped_filter, upkeep
+from eddyline.index.filters import domains, grouped_filter
+from eddyline.index.runtime import garbage as upkeep
 from eddyline.reference.scalar import value
 from eddyline.sql.bound import SelectBlock
 from tests.nightly import TIMES

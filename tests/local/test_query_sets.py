@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from eddyline.delivery.changes import Changes
-from eddyline.index import grouped_filter, parallel, upkeep
+from eddyline.index.filters import grouped_filter
+from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import parallel
 from eddyline.local.connection import Connection
 from tests.local.common import at, row, world
 from tests.nightly import TIMES

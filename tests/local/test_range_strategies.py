@@ -12,7 +12,7 @@ import pytest
 
 import eddyline
 from eddyline.engine.actions import ChangeTable
-from eddyline.index.range_search import STRATEGIES
+from eddyline.index.ranges.range_search import STRATEGIES
 
 TRIALS = 60 if os.environ.get("EDDYLINE_NIGHTLY") == "1" else 4
 WORLD = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import eddyline
-from eddyline.index import ranges
+from eddyline.index.keys import sorted_runs as ranges
 from eddyline.local.connection import Connection
 from eddyline.operators.joins import by_ranges, combining, stems
 from eddyline.operators.joins.filter_first import FirstFilter

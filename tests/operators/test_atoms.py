@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types as t
-from eddyline.index.domains import as_integers
+from eddyline.index.filters.domains import as_integers
 from eddyline.operators.atoms import Piece, leading, pieces
 from eddyline.operators.evaluate import evaluate, holds
 from eddyline.plan.atoms import Atom, atom, is_constant

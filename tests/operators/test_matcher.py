@@ -9,15 +9,17 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types as t
+from eddyline.arrays import Ints
 from eddyline.engine.running_family import arrived
-from eddyline.index import domains, grouped_filter, parallel
+from eddyline.index.filters import domains, grouped_filter
+from eddyline.index.runtime import parallel
 from eddyline.operators import matcher as module
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, holds
 from eddyline.operators.matcher import Matcher, Matching, paired
 from eddyline.operators.room import Room
 from eddyline.sql.bound import Expr, Field, SelectBlock
-from eddyline.state.delta import MIN, Delta, Ints
+from eddyline.state.delta import MIN, Delta
 from eddyline.state.query_table import QueryTable
 from tests.nightly import TIMES
 from tests.plan.running import ROW, bind

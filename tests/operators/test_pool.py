@@ -12,7 +12,9 @@ import pytest
 import eddyline
 from eddyline.delivery.changes import Changes
 from eddyline.engine import pooling
-from eddyline.index import domains, grouped_filter, parallel, upkeep
+from eddyline.index.filters import domains, grouped_filter
+from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import parallel
 from tests.nightly import TIMES
 
 BEGIN = dt.datetime(2026, 1, 1)

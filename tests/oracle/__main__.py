@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
-from eddyline.index.range_search import STRATEGIES
+from eddyline.index.ranges.range_search import STRATEGIES
 from tests.oracle import test_oracle, test_range_joins
 from tests.oracle.range_joins import KINDS as RANGE_KINDS
 

@@ -16,14 +16,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
-from eddyline.index.buckets import bucket_of, bucket_of_cell, cell, reach, widest
+from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
 from eddyline.reference import Change, canonical, normalise
-from eddyline.state.delta import MAX, Delta, Ints, query_of
+from eddyline.state.delta import MAX, Delta, query_of
 from eddyline.state.query_table import QueryRows
 from tests.oracle.scenario import keeps_promises
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from eddyline.index import ranges, upkeep
+from eddyline.index.keys import sorted_runs as ranges
+from eddyline.index.runtime import garbage as upkeep
 from eddyline.operators import matcher
 from eddyline.operators.joins import filter_first
 from eddyline.session import query_names as names

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from eddyline.index.range_search import STRATEGIES
+from eddyline.index.ranges.range_search import STRATEGIES
 from tests.oracle.range_joins import KINDS, range_queries, row_near_limits
 from tests.oracle.scenario import check, scenario
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from eddyline.index import range_sums, upkeep
+from eddyline.index.ranges import contributions as range_sums
+from eddyline.index.runtime import garbage as upkeep
 from tests.oracle.queries import maybe_predicate, where, window
 from tests.oracle.range_joins import range_queries
 from tests.oracle.scenario import check, scenario

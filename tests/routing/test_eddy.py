@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.index.domains import NumberColumn
-from eddyline.index.grouped_filter import grouped_filter
+from eddyline.index.filters.domains import NumberColumn
+from eddyline.index.filters.grouped_filter import grouped_filter
 from eddyline.operators.query_index import RoutedFilter
 from eddyline.routing.eddy import Eddy
 from tests.index.conditions import Condition, Kind, Piece, as_terms

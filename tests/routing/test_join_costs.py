@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.kernel_cache import digest
-from eddyline.index.range_search import STRATEGIES
+from eddyline.index.ranges.range_search import STRATEGIES
+from eddyline.index.runtime.kernel_cache import digest
 from eddyline.routing import calibration
 from eddyline.routing.join_costs import Expected, JoinCosts, Kind, Shape, default_costs, terms
 

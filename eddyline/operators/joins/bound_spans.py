@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from eddyline.index.axes import INTEGERS
-from eddyline.index.domains import as_integers
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import as_integers
+from eddyline.index.ranges.axes import INTEGERS
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.placed_axes import span
 from eddyline.operators.query_runs import QueryRuns
@@ -18,19 +16,16 @@ from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Expr
 from eddyline.state.query_table import QueryRows
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Bound:
     """The values of one bound by query; `known` is False where a value is NULL."""
 
     values: Ints
-    known: Flags
+    known: Mask
     span: Span  # of all queries
 
-    def span_of(self, alive: Flags) -> Span:
+    def span_of(self, alive: Mask) -> Span:
         """The span over registered queries; empty flags mean that all are."""
         return self.span if not len(alive) else span(INTEGERS, self.values[self.known & alive])
 

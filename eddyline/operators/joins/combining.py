@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.index.ranges import PAIRS_AT_ONCE
+from eddyline.arrays import Ints
+from eddyline.index.keys.sorted_runs import PAIRS_AT_ONCE
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import holds
 from eddyline.operators.room import row_bytes
 from eddyline.plan.physical import ProbeStep
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 
 
 class Pairs(NamedTuple):

@@ -20,9 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.errors import StepTooLarge
-from eddyline.index.ranges import pieces, spread
-from eddyline.index.sets import Lists
+from eddyline.index.keys.sorted_runs import pieces, spread
+from eddyline.index.runtime.row_sets import Lists
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
 from eddyline.operators.joins.probe import Probe, kept
@@ -30,7 +31,7 @@ from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, Portion
 from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
-from eddyline.state.delta import Delta, Ints, micros
+from eddyline.state.delta import Delta, micros
 
 SAMPLE = 64  # tuples from which the filter's selectivity is learnt while the SteMs come first
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from eddyline.arrays import Ints
 from eddyline.operators.joins.combining import Pairs
-from eddyline.state.delta import Ints
 from eddyline.state.stem import Segment
 
 

@@ -6,23 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
-from eddyline.index.axes import DOUBLES, INTEGERS, Axes
-from eddyline.index.domains import as_integers
-from eddyline.index.terms import number_ranges
+from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import as_integers
+from eddyline.index.filters.terms import number_ranges
+from eddyline.index.ranges.axes import DOUBLES, INTEGERS, Axes
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.differences import Span
 from eddyline.plan.expressions import params_of
 from eddyline.plan.range_probes import Axis, RangeProbe, TimeAxis
 from eddyline.sql.bound import Expr
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 
-Flags = npt.NDArray[np.bool_]
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -54,17 +53,17 @@ class PlacedAxis:
         # without a shift, values are converted once to integers of the same order
         return DOUBLES if self.plan.shift is not None and t.is_float(self.plan.compared) else INTEGERS
 
-    def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
+    def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Mask]:
         """The values of rows of the other input, and which are NULL."""
         return self._along(evaluate(self.plan.value, rows.columns, (), len(rows), functions))
 
-    def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
+    def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Mask]:
         """The shifts of arriving tuples, and which are NULL."""
         if self.plan.shift is None:
             return np.zeros(len(tuples), np.int64), np.zeros(len(tuples), np.bool_)
         return self._along(evaluate(self.plan.shift, tuples.columns, (), len(tuples), functions))
 
-    def _along(self, values: pa.Array) -> tuple[Ints, Flags]:
+    def _along(self, values: pa.Array) -> tuple[Ints, Mask]:
         if self.kind == INTEGERS:
             return as_integers(values)
         return _doubles(values, np.inf if self.plan.measure == "order" else np.nan)
@@ -107,10 +106,10 @@ class PlacedTime:
     def text(self) -> str:
         return self.plan.text
 
-    def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Flags]:
+    def values(self, rows: Delta, functions: Functions) -> tuple[Ints, Mask]:
         return _some_time(rows.ts), np.zeros(len(rows), np.bool_)
 
-    def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Flags]:
+    def shifts(self, tuples: Delta, functions: Functions) -> tuple[Ints, Mask]:
         return _some_time(tuples.ts), np.zeros(len(tuples), np.bool_)
 
     def is_exact(self, values: Span, shifts: Span, bounds: Mapping[Expr, Span]) -> bool:
@@ -170,7 +169,7 @@ def _some_time(ts: Ints) -> Ints:
     return np.clip(ts, -(1 << 61), 1 << 61)
 
 
-def _doubles(values: pa.Array, for_nan: float) -> tuple[Ints, Flags]:
+def _doubles(values: pa.Array, for_nan: float) -> tuple[Ints, Mask]:
     """Numbers as the bits of doubles, and which are NULL."""
     missing = values.is_null().to_numpy(zero_copy_only=False)
     numbers = np.array(values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)

@@ -12,19 +12,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.axes import DOUBLES, Arrivals, Partners
-from eddyline.index.domains import sortable
-from eddyline.index.histograms import Histogram, near_optimal
-from eddyline.index.range_groups import RangeGroups
-from eddyline.index.range_search import STRATEGIES
+from eddyline.arrays import Bytes, Doubles, Ints
+from eddyline.index.filters.domains import sortable
+from eddyline.index.ranges.axes import DOUBLES, Arrivals, Partners
+from eddyline.index.ranges.histograms import Histogram, near_optimal
+from eddyline.index.ranges.range_groups import RangeGroups
+from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_MEASURING, join_costs
 from eddyline.routing.join_costs import Expected, Shape, default_costs
-from eddyline.state.delta import Ints
-
-Codes8 = npt.NDArray[np.uint8]
-Doubles = npt.NDArray[np.float64]
 
 SAMPLE = 32  # values
 
@@ -55,7 +51,7 @@ class Estimates:
         self.all = Acceptance(groups, bits)
         self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
 
-    def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Codes8, Doubles]:
+    def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Bytes, Doubles]:
         """The strategy of each tuple and its expected nanoseconds."""
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
         expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
@@ -73,7 +69,7 @@ class Decisions:
     measured: float = 0.0
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, how: Codes8, expected: float, measured: float) -> None:
+    def add(self, how: Bytes, expected: float, measured: float) -> None:
         counts = np.bincount(how, minlength=len(STRATEGIES)).tolist()
         with self._lock:
             for strategy, n in zip(STRATEGIES, counts, strict=True):

@@ -1,8 +1,8 @@
 """Joins of two inputs whose queries differ in ranges: select joins, band joins, window joins.
 
 When tuples of one input arrive, the rows of the other with the same key are placed along axes (`placed_axes.py`). A
-search by groups of ranges (`index/range_search.py`) computes the queries that a tuple affects, without visiting rows or
-queries one by one. The joined rows are computed later, if they are read. (Document 4, section 3.)
+search by groups of ranges (`index/ranges/range_search.py`) computes the queries that a tuple affects, without visiting
+rows or queries one by one. The joined rows are computed later, if they are read. (Document 4, section 3.)
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.index.axes import Arrivals, Axes, Doubts, Partners, all_addresses
-from eddyline.index.domains import as_integers
-from eddyline.index.parallel import LARGEST, in_portions
-from eddyline.index.range_groups import RangeGroups, as_words, range_groups
-from eddyline.index.range_rows import Asked, count_rows, list_rows
-from eddyline.index.range_search import STRATEGIES, affected
-from eddyline.index.ranges import equal_ranges, portions
-from eddyline.index.sets import Containers, Lists
+from eddyline.arrays import Ints
+from eddyline.index.filters.domains import as_integers
+from eddyline.index.keys.sorted_runs import equal_ranges, portions
+from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners, all_addresses
+from eddyline.index.ranges.range_groups import RangeGroups, as_words, range_groups
+from eddyline.index.ranges.range_rows import Asked, count_rows, list_rows
+from eddyline.index.ranges.range_search import STRATEGIES, affected
+from eddyline.index.runtime.parallel import LARGEST, in_portions
+from eddyline.index.runtime.row_sets import Containers, Lists
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.bound_spans import BoundSpans
@@ -34,11 +34,10 @@ from eddyline.operators.query_runs import QueryRuns, Run
 from eddyline.operators.ranked import Ranked, ranked
 from eddyline.operators.room import PAIR
 from eddyline.plan.range_probes import RangeProbe
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 from eddyline.state.stem import Stem
 
-Words = npt.NDArray[np.uint64]
 NO_MATCH = -2  # the slot of a tuple that joins with nothing
 _ALL = np.empty(0, np.uint64)
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import Functions
@@ -29,7 +30,7 @@ from eddyline.operators.joins.stems import Stems
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.plan import physical
-from eddyline.state.delta import Delta, Ints, concat
+from eddyline.state.delta import Delta, concat
 
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
 TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirst.of)

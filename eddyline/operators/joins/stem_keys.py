@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.arrays import Ints
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.physical import Key
 from eddyline.sql.bound import Expr
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 from eddyline.state.stem import NO_KEY
 
 NOT_FOUND = -2  # the slot of a probe without matches; differs from NO_KEY, the slot of rows that match no probe

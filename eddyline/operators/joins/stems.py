@@ -8,8 +8,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from eddyline.index.ranges import equal_ranges, pieces, spread
-from eddyline.index.upkeep import worth_clearing
+from eddyline.arrays import Ints
+from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
+from eddyline.index.runtime.garbage import worth_clearing
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.combining import Pairs, combined, require_room
@@ -17,7 +18,7 @@ from eddyline.operators.joins.leaving import first_to_leave
 from eddyline.operators.joins.stem_keys import StemKey
 from eddyline.plan import physical
 from eddyline.plan.physical import ProbeStep
-from eddyline.state.delta import Delta, Ints, micros
+from eddyline.state.delta import Delta, micros
 from eddyline.state.stem import Stem
 
 

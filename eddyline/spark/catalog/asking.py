@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.arrays import Ints
 from eddyline.delivery.names import folder_name
 from eddyline.delivery.reading import read_folder
 from eddyline.engine.clocks import StreamClock
@@ -22,7 +23,7 @@ from eddyline.session.showing import StreamFigures
 from eddyline.spark.output.counts import Counts, RelationCounts, read_counts
 from eddyline.spark.run.settings import has_begun
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import MIN, Ints, times
+from eddyline.state.delta import MIN, times
 
 if TYPE_CHECKING:
     from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog

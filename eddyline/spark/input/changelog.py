@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.engine.table_rows import TableRows
-from eddyline.index.keys import ColumnCoder, KeyTable
+from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.state.delta import Delta
 
 # The names of operations in change data capture tools. Images before an update are ignored: the one after it suffices.

@@ -13,11 +13,11 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.errors import CatalogError
 from eddyline.spark.input.file_rows import Unread
 from eddyline.spark.input.listing import local_files
 from eddyline.sql.catalog import External, Stream, Table
-from eddyline.state.delta import Ints
 
 OPTION = "max_record_bytes"
 FORMATS = ("json", "csv", "text")

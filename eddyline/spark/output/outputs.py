@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eddyline.arrays import Ints
 from eddyline.delivery.changes import as_table
 from eddyline.delivery.durable import Durability, fsync_all, make_folder
 from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
@@ -35,7 +36,7 @@ from eddyline.spark.output.json_rows import json_rows
 from eddyline.spark.output.places import place_of
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Catalog, Sink, Stream
-from eddyline.state.delta import Delta, Ints, query_of
+from eddyline.state.delta import Delta, query_of
 from eddyline.state.query_table import QueryRows
 
 HEAD = ("query", "op", "ts", "exp", "batch", "position")

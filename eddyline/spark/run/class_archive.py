@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from eddyline.index.kernel_cache import cache_folder
+from eddyline.index.runtime.kernel_cache import cache_folder
 
 
 def class_archive() -> Path | None:

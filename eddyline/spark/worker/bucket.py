@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.engine.actions import Action
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.engine import Engine, EngineOptions
@@ -30,7 +31,7 @@ from eddyline.spark.worker import blocks
 from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
 from eddyline.spark.worker.placement import Placement
 from eddyline.spark.worker.routes import route_name
-from eddyline.state.delta import MAX, MIN, Delta, Ints, concat, micros
+from eddyline.state.delta import MAX, MIN, Delta, concat, micros
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
 

@@ -13,12 +13,13 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from eddyline.arrays import Ints
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import described
 from eddyline.operators.evaluate import Failure
-from eddyline.state.delta import Delta, Ints, query_of
+from eddyline.state.delta import Delta, query_of
 
 Result = TypeVar("Result")
 

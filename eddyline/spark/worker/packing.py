@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline import types as t
+from eddyline.arrays import Ints, Mask
 from eddyline.engine.clocks import StreamClock
 from eddyline.engine.definitions import Definitions, from_the_start
 from eddyline.engine.running_family import arrived
@@ -40,10 +40,9 @@ from eddyline.spark.worker.placement import Placement
 from eddyline.spark.worker.routes import Routes
 from eddyline.sql.catalog import Stream, Table
 from eddyline.sql.columns import in_type
-from eddyline.state.delta import MIN, Ints, micros
+from eddyline.state.delta import MIN, micros
 
 Sent = tuple[int, bytes]  # bucket, block
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass

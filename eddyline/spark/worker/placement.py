@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.arrays import Ints
 from eddyline.engine.actions import Split, SplitQueries
 from eddyline.engine.family import Family
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
-from eddyline.state.delta import Ints
 
 
 def partitioning_of(family: Family, split: Split | None) -> Partitioning:

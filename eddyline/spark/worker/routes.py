@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints, Ints32
 from eddyline.engine.actions import FixCells
 from eddyline.engine.family import Family
-from eddyline.index.buckets import Buckets, bucket_of, bucket_of_cell, cell, reach, widest
+from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.expressions import params_of
 from eddyline.plan.partitioning import Partitioning
@@ -24,7 +25,7 @@ from eddyline.spark.worker import blocks
 from eddyline.spark.worker.placement import Placement, place_of_family
 from eddyline.sql.bound import Expr
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import Delta, Ints
+from eddyline.state.delta import Delta
 
 CELL = 4  # the width of a cell, in widths of the widest band among the family's first queries
 
@@ -142,7 +143,7 @@ def _values(expr: Expr, rows: Delta) -> pa.Array:
     return evaluate(expr, rows.columns, (), len(rows), Functions({}, {}))
 
 
-def _by_bucket(table: pa.Table, row: Ints, bucket: Buckets, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+def _by_bucket(table: pa.Table, row: Ints, bucket: Ints32, buckets: int) -> Iterator[tuple[int, pa.Table]]:
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
     for b in range(buckets):

@@ -1,0 +1,1 @@
+"""Stabbing partitions that are kept up to date as ranges come and go."""

@@ -1,0 +1,1 @@
+"""Grouped filters: which of very many conditions a row satisfies."""

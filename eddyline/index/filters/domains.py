@@ -1,0 +1,273 @@
+"""Codes: the values of an attribute as numbers of 16 bits, as far as many ranges tell them apart.
+
+The ends of all ranges over an attribute cut its values into pieces; a value's code is 1 + how many cuts are at or below
+it, and 0 is the code of NULL. A range [start, stop) of values is then a closed range of codes. Invariant: codes ascend
+with values, and two values on different sides of a kept cut have different codes. Up to 65,533 cuts are kept; of more,
+every k-th, and then a range's first and last code may hold values outside it: such a domain is not `exact`.
+
+Numbers of all types are compared as integers of the same order (`sortable`). Texts are compared by their bytes, which
+is the order of code points; the least text above s is s + NUL, so ranges of texts are half-open as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.arrays import Bytes, Codes, Ints, Mask
+from eddyline.index.runtime.kernel_cache import kernel
+
+NULL = 0  # the code of NULL
+MOST_CUTS = 65_533  # codes 0 … 65,534; no value has the code 65,535
+GUIDE_BITS = 14
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """An attribute's values in a batch, as integers of the same order; `missing` is empty if none is NULL."""
+
+    values: Ints
+    missing: Mask
+
+    def slice(self, start: int, stop: int) -> NumberColumn:
+        return NumberColumn(self.values[start:stop], self.missing[start:stop])
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """An attribute's values in a batch: each distinct text once, and which of them each row has; -1 for NULL."""
+
+    data: Bytes
+    ends: Ints
+    which: npt.NDArray[np.int32]
+
+    def slice(self, start: int, stop: int) -> TextColumn:
+        return TextColumn(self.data, self.ends, self.which[start:stop])
+
+
+ValueColumn = NumberColumn | TextColumn
+
+
+def value_column(values: pa.Array) -> ValueColumn:
+    """A column of any type that can be compared, as domains take it."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        encoded = values.dictionary_encode()
+        which = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return TextColumn(*text_bytes(encoded.dictionary), np.asarray(which, np.int32))
+    numbers, missing = as_integers(values)
+    return NumberColumn(numbers, missing if values.null_count else np.empty(0, np.bool_))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Cuts among integers, with a guide: bucket i of the values holds the cuts guide[i] … guide[i + 1]."""
+
+    cuts: Ints
+    exact: bool
+    shift: int
+    guide: npt.NDArray[np.int32]
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.cuts) + 2
+
+    @property
+    def nbytes(self) -> int:
+        return self.cuts.nbytes + self.guide.nbytes
+
+    def codes(self, column: ValueColumn, found: Codes) -> None:
+        """Writes the codes of a column."""
+        assert isinstance(column, NumberColumn)
+        self.write_codes(column.values, found)
+        if len(column.missing):
+            found[column.missing] = NULL
+
+    def first_codes(self, starts: Ints) -> Codes:
+        """The code of the least value at or above each."""
+        found = np.empty(len(starts), np.uint16)
+        self.write_codes(starts, found)
+        return found
+
+    def last_codes(self, stops: Ints) -> Codes:
+        """The code of the greatest value below each; 0 if there is none."""
+        least = np.iinfo(np.int64).min
+        found = np.empty(len(stops), np.uint16)
+        self.write_codes(stops - (stops > least), found)
+        found[stops == least] = 0
+        return found
+
+    def write_codes(self, values: Ints, found: Codes) -> None:
+        _number_codes(self.cuts, np.uint64(self.shift), self.guide, values, found)
+
+
+def numbers_domain(cuts: Ints) -> Numbers:
+    """The domain of some cuts, in any order. O(n log n)."""
+    cuts = np.sort(cuts)
+    cuts = cuts[np.append(True, cuts[1:] != cuts[:-1])[: len(cuts)]]
+    exact = len(cuts) <= MOST_CUTS
+    if not exact:
+        cuts = cuts[np.linspace(0, len(cuts) - 1, MOST_CUTS).astype(np.int64)]
+    span = int(cuts[-1]) - int(cuts[0]) if len(cuts) else 0
+    shift = max(0, span.bit_length() - GUIDE_BITS)
+    if not len(cuts):
+        return Numbers(cuts, exact, shift, np.zeros(2, np.int32))
+    place = (cuts.view(np.uint64) - cuts[:1].view(np.uint64)) >> np.uint64(shift)
+    guide = np.searchsorted(place, np.arange((span >> shift) + 2, dtype=np.uint64)).astype(np.int32)
+    return Numbers(cuts, exact, shift, guide)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Cuts among texts, in the order of their bytes."""
+
+    data: Bytes
+    ends: Ints
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.ends) + 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + self.ends.nbytes
+
+    def codes(self, column: ValueColumn, found: Codes) -> None:
+        """Writes the codes of a column."""
+        assert isinstance(column, TextColumn)
+        each = np.zeros(len(column.ends), np.uint16)  # the last is that of NULL
+        _text_codes(self.data, self.ends, column.data, column.ends, True, each)
+        np.take(each, column.which, out=found, mode="wrap")
+
+    def first_codes(self, starts: pa.Array) -> Codes:
+        return self._codes_of(starts, including=True)
+
+    def last_codes(self, stops: pa.Array) -> Codes:
+        return self._codes_of(stops, including=False)
+
+    def _codes_of(self, texts: pa.Array, *, including: bool) -> Codes:
+        found = np.empty(len(texts), np.uint16)
+        _text_codes(self.data, self.ends, *text_bytes(texts), including, found)
+        return found
+
+
+Domain = Numbers | Texts
+
+
+def texts_domain(cuts: pa.Array) -> Texts:
+    """The domain of some cuts, in any order; NULLs among them are none."""
+    cuts = cuts.cast(pa.large_binary()).drop_null().unique()
+    cuts = cuts.take(pc.sort_indices(cuts))
+    exact = len(cuts) <= MOST_CUTS
+    if not exact:
+        cuts = cuts.take(pa.array(np.linspace(0, len(cuts) - 1, MOST_CUTS).astype(np.int64)))
+    return Texts(*text_bytes(cuts), exact)
+
+
+def text_bytes(values: pa.Array) -> tuple[Bytes, Ints]:
+    """The bytes of texts end to end, and where each begins and ends, NULL as the empty text; a copy."""
+    whole = pa.concat_arrays([values.cast(pa.large_binary()).fill_null(b"")])
+    _, offsets, data = whole.buffers()
+    ends = (
+        np.array(np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8))
+        if len(whole)
+        else np.zeros(1, np.int64)
+    )
+    text = np.array(np.frombuffer(data, np.uint8)[: ends[-1]]) if data is not None else np.zeros(0, np.uint8)
+    return text, ends
+
+
+def after(text: bytes) -> bytes:
+    """The least text above this one."""
+    return text + b"\0"
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least text above all that begin so; None if there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def as_integers(values: pa.Array) -> tuple[Ints, Mask]:
+    """Numbers, times, dates and truth values as integers of the same order, and which are NULL."""
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return sortable(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)), missing
+    whole = values.cast(pa.int32()) if pa.types.is_date(kind) else values
+    return np.asarray(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64), missing
+
+
+def sortable(values: npt.NDArray[np.float64]) -> Ints:
+    """Doubles as integers of the same order: -0.0 is 0.0, NaN is above all."""
+    found = np.empty(len(values), np.int64)
+    _sortable(values, found)
+    return found
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _sortable(values: npt.NDArray[np.float64], found: Ints) -> None:
+    for i in range(len(values)):
+        v = values[i] + 0.0
+        bits = np.float64(v).view(np.int64)
+        if v != v:
+            bits = np.int64(9223372036854775807)
+        elif bits < 0:
+            bits ^= np.int64(9223372036854775807)
+        found[i] = bits
+
+
+@kernel
+def _number_codes(cuts: Ints, shift: np.uint64, guide: npt.NDArray[np.int32], numbers: Ints, found: Codes) -> None:
+    """O(log of the cuts in one bucket) per number."""
+    n = len(cuts)
+    for i in range(len(numbers)):
+        x = numbers[i]
+        if n == 0 or x < cuts[0]:
+            found[i] = 1
+        elif x >= cuts[n - 1]:
+            found[i] = n + 1
+        else:
+            bucket = np.int64((np.uint64(x) - np.uint64(cuts[0])) >> shift)
+            low, high = np.int64(guide[bucket]), np.int64(guide[bucket + 1])
+            while low < high:
+                middle = (low + high) >> 1
+                if cuts[middle] <= x:
+                    low = middle + 1
+                else:
+                    high = middle
+            found[i] = low + 1
+
+
+@kernel
+def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, including: bool, found: Codes) -> None:
+    """1 + how many cuts are at or below each text, or only below. O(log n) comparisons per text."""
+    n = len(cut_ends) - 1
+    for i in range(len(ends) - 1):
+        low, high = 0, n
+        while low < high:
+            middle = (low + high) >> 1
+            order = compared(cut_data, cut_ends[middle], cut_ends[middle + 1], data, ends[i], ends[i + 1])
+            if order < 0 or (order == 0 and including):
+                low = middle + 1
+            else:
+                high = middle
+        found[i] = low + 1
+
+
+@kernel
+def compared(a: Bytes, a_begin: int, a_end: int, b: Bytes, b_begin: int, b_end: int) -> int:
+    """Below zero if text a is below text b, above zero if it is above, zero if they are the same."""
+    length_a, length_b = a_end - a_begin, b_end - b_begin
+    for k in range(min(length_a, length_b)):
+        if a[a_begin + k] != b[b_begin + k]:
+            return -1 if a[a_begin + k] < b[b_begin + k] else 1
+    return length_a - length_b

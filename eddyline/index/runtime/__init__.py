@@ -1,0 +1,1 @@
+"""What all indexes stand on: compiled kernels, vector instructions, threads, memory, and sets of queries per row."""

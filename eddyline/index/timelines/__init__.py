@@ -1,0 +1,1 @@
+"""Kernels that follow counts, rows and windows through events in time order."""
