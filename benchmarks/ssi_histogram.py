@@ -23,9 +23,10 @@ import numpy as np
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
+from benchmarks.yardsticks.plain_histograms import equal_width, optimal
+from benchmarks.yardsticks.stabbing_histograms import ssi_histogram
 from eddyline.arrays import Ints
-from eddyline.index.churn.stabbing_histograms import ssi_histogram
-from eddyline.index.ranges.histograms import equal_width, near_optimal, optimal, stabbing_counts
+from eddyline.index.ranges.histograms import near_optimal, stabbing_counts
 from eddyline.index.ranges.stabbing import canonical
 
 TOP, INTERVALS, POINTS = 10_000, 100_000, 5_000

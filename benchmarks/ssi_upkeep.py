@@ -19,10 +19,10 @@ import pyarrow as pa
 from benchmarks._chart import Panel, draw
 from benchmarks._join_workloads import band_joins
 from benchmarks._report import Figure, report
+from benchmarks.yardsticks.band_lists import BandLists, SortedRanges
+from benchmarks.yardsticks.stabbing_sets import StabbingSets
 from eddyline import types as t
 from eddyline.arrays import Ints
-from eddyline.index.churn.band_lists import BandLists, SortedRanges
-from eddyline.index.churn.stabbing_sets import StabbingSets
 from eddyline.index.ranges.range_groups import RangeGroups, range_groups
 from eddyline.index.ranges.stabbing import canonical
 from eddyline.operators.evaluate import Functions

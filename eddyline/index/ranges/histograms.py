@@ -6,8 +6,8 @@ the mean of (estimate - count)² / count², the *relative* measure, or of (estim
 of 0 divides as 1. The value that errs least over a piece is then the mean of the counts, weighted by width / count² or
 by width.
 
-Here are the histogram of equal width, the optimal one, and one that is nearly as good and far cheaper;
-`stabbing_histograms.py` has the one from stabbing groups.
+`near_optimal` errs hardly more than the best histogram of as many pieces, and is far cheaper than that one;
+`benchmarks/yardsticks/` has others to compare it with.
 """
 
 from __future__ import annotations
@@ -38,10 +38,6 @@ class Histogram:
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    @property
-    def nbytes(self) -> int:
-        return self.starts.nbytes + self.values.nbytes
 
     def estimate(self, points: Ints) -> Doubles:
         """About how many ranges hold each point. O(log pieces) for a point."""
@@ -82,39 +78,10 @@ class Counts:
         found: Ints = self.counts[np.searchsorted(self.starts, points, "right") - 1]
         return found
 
-    def cut(self, starts: Ints) -> Counts:
-        """The same function, in steps that start at these points too."""
-        every = np.union1d(self.starts, starts)
-        return Counts(every, self.at(every), self.last)
-
 
 def stabbing_counts(low: Ints, high: Ints) -> Counts:
     """The exact function, of one range at least. O(n log n) to sort the ends, O(n) from there on."""
     return Counts(*_sweep(np.sort(low), np.sort(high)), last=int(high.max()))
-
-
-def equal_width(low: Ints, high: Ints, buckets: int = BUCKETS) -> Histogram:
-    """Buckets as wide as each other, but for 1, with the average count over each. O(n log n)."""
-    check_buckets(buckets)
-    if not len(low):
-        return empty()
-    counts = stabbing_counts(low, high)
-    first, width = int(counts.starts[0]), counts.last - int(counts.starts[0]) + 1
-    buckets = min(buckets, width)
-    starts = np.array([first + width * i // buckets for i in range(buckets)], np.int64)
-    return pieces(counts.cut(starts), starts, "squared")
-
-
-def optimal(low: Ints, high: Ints, buckets: int = BUCKETS, measure: Measure = "relative") -> Histogram:
-    """The histogram of so many buckets that errs least, by dynamic programming.
-
-    O(n log n + steps² · buckets) at worst: a yardstick, for a few thousand steps.
-    """
-    check_buckets(buckets)
-    if not len(low):
-        return empty()
-    counts = stabbing_counts(low, high)
-    return coarsened(counts, counts.starts, buckets, measure)
 
 
 def near_optimal(low: Ints, high: Ints, buckets: int = BUCKETS, measure: Measure = "relative") -> Histogram:

@@ -2,7 +2,8 @@
 
 Numba compiles a kernel anew when its own file changes, but not when a function changes that it calls in another file;
 the code it kept would then be a mixture of both. So the folder is named by the content of all files that have kernels:
-with every change it is another one, and checkouts with the same files share one. Decorating reads and writes nothing
+with every change it is another one, and checkouts with the same files share one. Kernels of another package, such as
+those of benchmarks, have a folder that is named by the files of that package too. Decorating reads and writes nothing
 but these files; the folder is made when the first kernel is saved. `eddyline doctor --warm` fills it.
 """
 
@@ -23,6 +24,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 F = TypeVar("F", bound=Callable[..., Any])
+INDEX = Path(__file__).parent.parent
 
 
 def kernel(function: F) -> F:
@@ -43,11 +45,12 @@ def _cached(dispatcher: Any) -> Any:
 
 
 class _KernelLocator(UserProvidedCacheLocator):
-    """Keeps all kernels in `kernel_folder`."""
+    """Keeps the kernels of `index/` in one folder, and those of any other package in one each."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
-        self._cache_path = str(kernel_folder())
+        package = Path(py_file).parent
+        self._cache_path = str(kernel_folder() if package.is_relative_to(INDEX) else kernel_folder(package))
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _KernelLocator | None:
@@ -113,13 +116,14 @@ def _draw_symbols() -> None:
 
 
 @cache
-def kernel_folder() -> Path | None:
-    """Where compiled kernels are kept: below NUMBA_CACHE_DIR if that is set, or below the user's cache folder."""
+def kernel_folder(package: Path = INDEX) -> Path | None:
+    """Where the compiled kernels of a package are kept: below NUMBA_CACHE_DIR if that is set, or below the user's cache
+    folder."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = cache_folder()
     if chosen:
-        return Path(chosen) / "eddyline" / digest()
-    return None if home is None else home / "kernels" / digest()
+        return Path(chosen) / "eddyline" / digest(package)
+    return None if home is None else home / "kernels" / digest(package)
 
 
 def cache_folder() -> Path | None:
@@ -133,9 +137,9 @@ def cache_folder() -> Path | None:
 
 
 @cache
-def digest() -> str:
-    """Of all files that have kernels, and of what compiles them."""
+def digest(package: Path = INDEX) -> str:
+    """Of the files of `index/` and of a package whose kernels may call theirs, and of what compiles them."""
     found = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+    for path in sorted({*INDEX.rglob("*.py"), *package.rglob("*.py")}):
         found.update(path.read_bytes())
     return found.hexdigest()[:16]

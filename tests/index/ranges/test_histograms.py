@@ -8,17 +8,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from benchmarks.yardsticks.plain_histograms import equal_width, optimal
+from benchmarks.yardsticks.stabbing_histograms import ssi_histogram
 from eddyline.arrays import Doubles, Ints
-from eddyline.index.churn.stabbing_histograms import ssi_histogram
-from eddyline.index.ranges.histograms import (
-    FINE,
-    Histogram,
-    Measure,
-    equal_width,
-    near_optimal,
-    optimal,
-    stabbing_counts,
-)
+from eddyline.index.ranges.histograms import FINE, Histogram, Measure, near_optimal, stabbing_counts
 
 Ranges = tuple[Ints, Ints]
 Build = Callable[..., Histogram]

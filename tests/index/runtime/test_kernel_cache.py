@@ -33,9 +33,35 @@ def test_a_kernel_is_compiled_once_and_then_loaded(tmp_path: Path, variable: str
     assert {f.suffix for f in folder.iterdir()} == {".nbc"}
 
 
+def test_kernels_of_another_package_have_a_folder_that_changes_with_its_files_and_with_those_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, package = tmp_path / "index", tmp_path / "package"
+    for folder in (index, package):
+        folder.mkdir()
+        (folder / "a.py").write_text("before")
+    monkeypatch.setattr(kernel_cache, "INDEX", index)
+    digest = kernel_cache.digest.__wrapped__
+    seen = [(digest(index), digest(package))]
+    for folder in (package, index):
+        (folder / "a.py").write_text("after")
+        seen.append((digest(index), digest(package)))
+    (first, own), (same, changed), (other, changed_again) = seen
+    assert first == same != other and len({first, other, own, changed, changed_again}) == 5
+
+
 def test_a_kernel_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert hits_and_misses(NUMBA_CACHE_DIR=str(tmp_path / "file")) == "0 1"
+
+
+def test_a_kernel_lies_in_the_folder_of_its_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cache, "kernel_folder", lambda package=kernel_cache.INDEX: tmp_path / package.name)
+    folders = [
+        kernel_cache._KernelLocator(f, f.__code__.co_filename)._cache_path
+        for f in (kernel_cache.digest.__wrapped__, hits_and_misses)
+    ]
+    assert folders == [str(tmp_path / "index"), str(tmp_path / "runtime")]
 
 
 def test_there_is_no_cache_folder_below_what_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +75,7 @@ def test_there_is_no_cache_folder_below_what_is_no_folder(tmp_path: Path, monkey
 def test_processes_that_compile_a_kernel_at_once_do_not_exchange_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_cache, "kernel_folder", lambda: tmp_path)
+    monkeypatch.setattr(kernel_cache, "kernel_folder", lambda *_: tmp_path)
     one, other = (kernel_cache._KernelCache(hits_and_misses)._cache_file for _ in range(2))
     known = {file: file._load_index() for file in (one, other)}  # before either has saved anything
     saved = type(one)._save_data

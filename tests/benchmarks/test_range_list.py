@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eddyline.index.churn.range_list import (
+from benchmarks.yardsticks.range_list import (
     BLOCK,
     FREE,
     USED,
@@ -20,7 +20,7 @@ from eddyline.index.churn.range_list import (
     with_more_slots,
 )
 from eddyline.index.ranges.stabbing import canonical
-from tests.index.churn.moving_ranges import SHAPES, MovingRanges, Range, around
+from tests.benchmarks.moving_ranges import SHAPES, MovingRanges, Range, around
 
 
 def assert_directory(b: Blocks, held: dict[int, Range]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from random import Random
 
-from eddyline.index.churn.range_updates import Batch, batch
+import numpy as np
+
+from benchmarks.yardsticks.range_updates import Batch, batch
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 Range = tuple[int, int]
@@ -29,6 +31,11 @@ SHAPES: dict[str, Callable[[Random], Range]] = {
     "extreme": lambda random: ordered(*random.choices((LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST), k=2)),
     "skewed": lambda random: around(random, int(random.paretovariate(0.7)) % 10_000 * 100, 60),
 }
+
+
+def ends(held: dict[int, Range]) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.array(list(held.values()), np.int64).reshape(-1, 2).T
+    return low, high
 
 
 class MovingRanges:

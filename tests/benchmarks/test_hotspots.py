@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.index.churn.hotspots import SCATTERED, Hotspots
+from benchmarks.yardsticks.hotspots import SCATTERED, Hotspots
 from eddyline.index.ranges.stabbing import canonical
-from tests.index.churn.moving_ranges import SHAPES, MovingRanges, Range
+from tests.benchmarks.moving_ranges import SHAPES, MovingRanges, Range
 
 
 def assert_invariants(hotspots: Hotspots, held: dict[int, Range], told: str) -> None:

@@ -7,11 +7,11 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from benchmarks.yardsticks.band_lists import BandLists
+from benchmarks.yardsticks.dynamic_stabbing import Trigger
+from benchmarks.yardsticks.stabbing_sets import StabbingSets, net
 from eddyline.arrays import Ints
-from eddyline.index.churn.band_lists import BandLists
-from eddyline.index.churn.dynamic_stabbing import Trigger
-from eddyline.index.churn.stabbing_sets import StabbingSets, net
-from tests.index.churn.moving_ranges import GREATEST, LEAST, SHAPES, MovingRanges, Range
+from tests.benchmarks.moving_ranges import GREATEST, LEAST, SHAPES, MovingRanges, Range
 
 
 class PlainSet:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.yardsticks.shifts import close_gap, first_place, longer, open_gap
 from eddyline.arrays import Ints, Ints32
-from eddyline.index.churn.shifts import close_gap, first_place, longer, open_gap
 from eddyline.index.runtime.kernel_cache import kernel
 
 

@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.yardsticks.dynamic_stabbing import DynamicPartition, Trigger
+from benchmarks.yardsticks.range_updates import Batch, batch, check, inserts, removals, room_for
+from benchmarks.yardsticks.shifts import longer
 from eddyline.arrays import Ints, Ints32, Mask
-from eddyline.index.churn.dynamic_stabbing import DynamicPartition, Trigger
-from eddyline.index.churn.range_updates import Batch, batch, check, inserts, removals, room_for
-from eddyline.index.churn.shifts import longer
 from eddyline.index.runtime.kernel_cache import kernel
 
 SCATTERED = -1

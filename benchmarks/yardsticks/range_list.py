@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.yardsticks.shifts import close_gap, first_place, longer, open_gap
 from eddyline.arrays import Ints, Ints32
-from eddyline.index.churn.shifts import close_gap, first_place, longer, open_gap
 from eddyline.index.runtime.kernel_cache import kernel
 
 BLOCK = 256

@@ -29,11 +29,10 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.arrays import Ints
-from eddyline.index.churn.range_list import FREE, Tally, empty_blocks, empty_tally, with_more_slots
-from eddyline.index.churn.range_updates import Batch, batch, check, inserts, removals, room_for
-from eddyline.index.churn.shifts import longer
-from eddyline.index.churn.stabbing_upkeep import (
+from benchmarks.yardsticks.range_list import FREE, Tally, empty_blocks, empty_tally, with_more_slots
+from benchmarks.yardsticks.range_updates import Batch, batch, check, inserts, removals, room_for
+from benchmarks.yardsticks.shifts import longer
+from benchmarks.yardsticks.stabbing_upkeep import (
     GROUPS,
     RANGES,
     REBUILDS,
@@ -45,6 +44,7 @@ from eddyline.index.churn.stabbing_upkeep import (
     list_by_group,
     make_updates,
 )
+from eddyline.arrays import Ints
 
 Trigger = Literal["simple", "relaxed", "witnesses"]
 

@@ -15,9 +15,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.yardsticks.dynamic_stabbing import DynamicPartition, Trigger, Updates
+from benchmarks.yardsticks.range_updates import Batch, batch, inserts, removals
 from eddyline.arrays import Ints, Mask
-from eddyline.index.churn.dynamic_stabbing import DynamicPartition, Trigger, Updates
-from eddyline.index.churn.range_updates import Batch, batch, inserts, removals
 
 
 class GroupStructure(Protocol):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from benchmarks.yardsticks.range_list import FREE, USED, Blocks, Tally, add, drop, tally
+from benchmarks.yardsticks.range_updates import Batch
+from benchmarks.yardsticks.shifts import close_gap, open_gap
 from eddyline.arrays import Ints, Ints32, Mask
-from eddyline.index.churn.range_list import FREE, USED, Blocks, Tally, add, drop, tally
-from eddyline.index.churn.range_updates import Batch
-from eddyline.index.churn.shifts import close_gap, open_gap
 from eddyline.index.runtime.kernel_cache import kernel
 
 SIMPLE, RELAXED, WITNESSES = range(3)  # triggers

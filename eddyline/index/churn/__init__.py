@@ -1,1 +1,0 @@
-"""Stabbing partitions that are kept up to date as ranges come and go."""
