@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eddyline.plan import nodes
 from eddyline.plan.expressions import text
-from eddyline.plan.nodes import (
-    Distinct,
-    GroupBy,
-    Intersect,
-    Join,
-    Negation,
-    Node,
-    Project,
-    Select,
-    Stream,
-    Table,
-    TableJoin,
-    Union,
-)
+from eddyline.plan.nodes import Node
 from eddyline.plan.patterns import label
 from eddyline.sql.bound import Aggregate, Expr, Window
 
@@ -39,29 +27,29 @@ def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
 
 def describe(node: Node) -> str:
     match node:
-        case Stream():
+        case nodes.Stream():
             source = node.source
             return f"stream {source.stream}{alias_text(source.stream, source.alias)} {window_text(node.window)}"
-        case Table():
+        case nodes.Table():
             return f"table {node.source.table}{alias_text(node.source.table, node.source.alias)}"
-        case Select():
+        case nodes.Select():
             return f"select {text(node.condition)}"
-        case Project():
+        case nodes.Project():
             return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
-        case Join():
+        case nodes.Join():
             return f"join of {len(node.inputs)}" + on_text(node.condition)
-        case TableJoin():
+        case nodes.TableJoin():
             kind = "table join" if node.kind == "retroactive" else "non-retroactive table join"
             return kind + on_text(node.condition)
-        case Union():
+        case nodes.Union():
             return f"union of {len(node.inputs)}"
-        case Intersect():
+        case nodes.Intersect():
             return "intersect"
-        case Negation():
+        case nodes.Negation():
             return "negation"
-        case Distinct():
+        case nodes.Distinct():
             return "distinct"
-        case GroupBy():
+        case nodes.GroupBy():
             by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
             return f"group{by}: {aggregates_text(node.aggregates)}"
 

@@ -7,24 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from eddyline.plan import physical
 from eddyline.plan.explain import aggregates_text, alias_text, on_text, output_text, window_text
 from eddyline.plan.expressions import text
-from eddyline.plan.physical import (
-    Attach,
-    Cluster,
-    CountWindow,
-    Expirations,
-    Filter,
-    GroupBy,
-    PhysicalNode,
-    ProbeStep,
-    Project,
-    SetOperation,
-    StemJoin,
-    StreamScan,
-    TableScan,
-    UnionAll,
-)
+from eddyline.plan.physical import PhysicalNode
 from eddyline.sql.bound import Field
 
 
@@ -34,7 +20,7 @@ def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
 
     def visit(node: PhysicalNode, depth: int) -> None:
         lines.append(("  " * depth + describe(node, params), "per query" if node.attached else "shared"))
-        if isinstance(node, StemJoin):
+        if isinstance(node, physical.StemJoin):
             lines.extend(("  " * depth + "  | " + line, "") for line in _probes(node))
         for i in node.inputs:
             visit(i, depth + 1)
@@ -46,39 +32,39 @@ def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
 
 def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
     match node:
-        case StreamScan():
+        case physical.StreamScan():
             source = node.source
             return f"stream scan {source.stream}{alias_text(source.stream, source.alias)} {window_text(source.window)}"
-        case TableScan():
+        case physical.TableScan():
             return f"table scan {node.source.table}{alias_text(node.source.table, node.source.alias)}"
-        case CountWindow():
+        case physical.CountWindow():
             return f"count window of {text(node.size)} rows"
-        case Filter():
+        case physical.Filter():
             return f"filter {text(node.condition)}"
-        case Attach():
+        case physical.Attach():
             return "attach to all queries" if node.condition is None else f"grouped filter {text(node.condition)}"
-        case Project():
+        case physical.Project():
             return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
-        case UnionAll():
+        case physical.UnionAll():
             return "union all"
-        case StemJoin():
+        case physical.StemJoin():
             return "stem join" + on_text(node.condition)
-        case SetOperation():
+        case physical.SetOperation():
             return f"{node.kind} by counting"
-        case GroupBy():
+        case physical.GroupBy():
             by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
             folded = ", folded by ranges without joined rows" if node.range_arguments is not None else ""
             return f"group{by}: {aggregates_text(node.aggregates)}{folded}"
-        case Cluster():
+        case physical.Cluster():
             names = [f":{params[p].name}" if p < len(params) else f":{p}" for p in node.params]
             where = "" if node.where is None else f", given to those with {text(node.where)}"
             return f"one copy per class of queries by ({', '.join(names)}){where}"
-        case Expirations():
+        case physical.Expirations():
             return "expirations"
     raise TypeError(f"{type(node).__name__} has no text")
 
 
-def _probes(join: StemJoin) -> Iterator[str]:
+def _probes(join: physical.StemJoin) -> Iterator[str]:
     """How the changes of each input find their partners."""
     for i, (order, first, ranges) in enumerate(zip(join.probes, join.filters, join.ranges, strict=True)):
         name = f"input {i + 1}"
@@ -95,7 +81,7 @@ def _probes(join: StemJoin) -> Iterator[str]:
         yield f"{name} probes " + ", then ".join(_probe(join, p) for p in order)
 
 
-def _probe(join: StemJoin, step: ProbeStep) -> str:
+def _probe(join: physical.StemJoin, step: physical.ProbeStep) -> str:
     key = join.keys[step.input][step.key]
     pairs = [f"{text(a)} = {text(b)}" for a, b in zip(key.exprs, step.exprs, strict=True)]
     by = " by " + ", ".join([*pairs, *(["query"] if key.with_query else [])]) if pairs or key.with_query else ""

@@ -6,8 +6,9 @@ update pattern of a node's output.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from eddyline import types as t
 from eddyline.sql.bound import Aggregate, Column, Expr, Field, Output, StreamSource, TableSource, Window, walk
@@ -18,10 +19,7 @@ class Stream:
     """A stream through its window."""
 
     source: StreamSource
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return ()
+    inputs: ClassVar[tuple[Node, ...]] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -35,10 +33,7 @@ class Stream:
 @dataclass(frozen=True, slots=True)
 class Table:
     source: TableSource
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return ()
+    inputs: ClassVar[tuple[Node, ...]] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -46,12 +41,10 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
-    input: Node
-    condition: Expr
+class _Unary:
+    """A node with one input; unless it says otherwise, its output has the columns of the input."""
 
-    def __post_init__(self) -> None:
-        _check(self.condition, self.input.fields)
+    input: Node
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -63,21 +56,44 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
-    input: Node
+class Select(_Unary):
+    condition: Expr
+
+    def __post_init__(self) -> None:
+        _check([self.condition], self.input.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Project(_Unary):
     outputs: tuple[Output, ...]
 
     def __post_init__(self) -> None:
-        for o in self.outputs:
-            _check(o.expr, self.input.fields)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
+        _check([o.expr for o in self.outputs], self.input.fields)
 
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(o.name, o.expr.type) for o in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(_Unary):
+    """Every row once."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy(_Unary):
+    """Groups by `keys`; without keys there is exactly one group, even over no rows. Output: keys, then aggregates."""
+
+    keys: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    def __post_init__(self) -> None:
+        _check(expressions(self), self.input.fields)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        keys = tuple(Field(e.name if isinstance(e, Column) else f"key{i}", e.type) for i, e in enumerate(self.keys))
+        return keys + tuple(Field(a.function, a.type) for a in self.aggregates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +105,7 @@ class Join:
 
     def __post_init__(self) -> None:
         assert len(self.inputs) >= 2, "a join has at least two inputs"
-        if self.condition is not None:
-            _check(self.condition, self.fields)
+        _check(expressions(self), self.fields)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -106,8 +121,7 @@ class TableJoin:
     condition: Expr | None
 
     def __post_init__(self) -> None:
-        if self.condition is not None:
-            _check(self.condition, self.fields)
+        _check(expressions(self), self.fields)
 
     @property
     def kind(self) -> Literal["retroactive", "non-retroactive"]:
@@ -135,76 +149,30 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Intersect:
+class _SetOperation:
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        _same_types(self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect(_SetOperation):
     """Bag intersection: the smaller multiplicity."""
 
-    left: Node
-    right: Node
-
-    def __post_init__(self) -> None:
-        _same_types(self.inputs)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.left.fields
-
 
 @dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(_SetOperation):
     """Bag difference: the multiplicity on the left less that on the right, if positive (document 3, equation 1)."""
-
-    left: Node
-    right: Node
-
-    def __post_init__(self) -> None:
-        _same_types(self.inputs)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.left.fields
-
-
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
-
-
-@dataclass(frozen=True, slots=True)
-class GroupBy:
-    """Groups by `keys`; without keys there is exactly one group, even over no rows. Output: keys, then aggregates."""
-
-    input: Node
-    keys: tuple[Expr, ...]
-    aggregates: tuple[Aggregate, ...]
-
-    def __post_init__(self) -> None:
-        for e in (*self.keys, *(a.argument for a in self.aggregates if a.argument is not None)):
-            _check(e, self.input.fields)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        keys = tuple(Field(e.name if isinstance(e, Column) else f"key{i}", e.type) for i, e in enumerate(self.keys))
-        return keys + tuple(Field(a.function, a.type) for a in self.aggregates)
 
 
 Node = Stream | Table | Select | Project | Join | TableJoin | Union | Intersect | Negation | Distinct | GroupBy
@@ -227,11 +195,10 @@ def expressions(node: Node) -> list[Expr]:
             return []
 
 
-def _check(expr: Expr, fields: tuple[Field, ...]) -> None:
-    for e in walk(expr):
-        if isinstance(e, Column):
-            assert e.index < len(fields), f"column {e.index} of {len(fields)}"
-            assert fields[e.index].type == e.type, f"{e.name} is {fields[e.index].type}, not {e.type}"
+def _check(exprs: Sequence[Expr], fields: tuple[Field, ...]) -> None:
+    for e in (e for expr in exprs for e in walk(expr) if isinstance(e, Column)):
+        assert e.index < len(fields), f"column {e.index} of {len(fields)}"
+        assert fields[e.index].type == e.type, f"{e.name} is {fields[e.index].type}, not {e.type}"
 
 
 def _same_types(inputs: tuple[Node, ...]) -> None:

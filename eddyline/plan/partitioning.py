@@ -24,32 +24,12 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations
 from typing import Literal
 
+from eddyline.plan import nodes
 from eddyline.plan.bands import bands, bounds
 from eddyline.plan.differences import Inputs
-from eddyline.plan.equalities import (
-    Equalities,
-    bare,
-    distinct,
-    equalities,
-    inlined,
-    outward,
-    respects_equality,
-)
+from eddyline.plan.equalities import Equalities, bare, distinct, equalities, inlined, outward, respects_equality
 from eddyline.plan.expressions import calls_functions, columns_of, move_columns, params_of
-from eddyline.plan.nodes import (
-    Distinct,
-    GroupBy,
-    Intersect,
-    Join,
-    Negation,
-    Node,
-    Project,
-    Select,
-    Stream,
-    Table,
-    TableJoin,
-    Union,
-)
+from eddyline.plan.nodes import Node
 from eddyline.plan.routings import (
     MOST_ASSIGNMENTS,
     Anywhere,
@@ -103,7 +83,7 @@ def by_queries(plan: Node) -> Partitioning:
 
 def joins_over_ranges(node: Node) -> bool:
     """Whether some join bounds a difference of two of its inputs by a parameter."""
-    if isinstance(node, Join | TableJoin):
+    if isinstance(node, nodes.Join | nodes.TableJoin):
         for pair in combinations(_starts(node), 2):
             if any(params_of(bound) for bound in bounds(node.condition, _side(pair))):
                 return True
@@ -115,20 +95,18 @@ def _assignments(node: Node, known: Equalities) -> Assignments:
 
     `known` holds in all rows that can reach a result; other rows do not matter.
     """
-    if not _streams(node):
+    if isinstance(node, nodes.Table) or not _streams(node):
         return []  # every bucket would emit the same rows
     match node:
-        case Stream():
+        case nodes.Stream():
             return [{node.source.stream.lower(): Anywhere()}] if node.window.kind != "rows" else []
-        case Table():
-            return []
-        case Select():
+        case nodes.Select():
             return _assignments(node.input, known.having(node.condition))
-        case Project():
+        case nodes.Project():
             return _assignments(node.input, known.below(_computed(node)))
-        case Union():
+        case nodes.Union():
             return merged(_assignments(i, known) for i in node.inputs)
-        case Join() | TableJoin():
+        case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
             inputs = _stream_inputs(node)
             if len(inputs) == 1:
@@ -136,9 +114,9 @@ def _assignments(node: Node, known: Equalities) -> Assignments:
                 return _assignments(child, known.within(start, start + len(child.fields)))
             seeds = distinct([*(c[0] for c in known.classes), *_hints(node)])
             return _by_keys(node, seeds, known) or list(_by_range(node))
-        case Distinct() | Intersect() | Negation():
+        case nodes.Distinct() | nodes.Intersect() | nodes.Negation():
             return _by_keys(node, distinct([*_columns(node.fields), *_hints(node)]), known)
-        case GroupBy():
+        case nodes.GroupBy():
             return _by_keys(node, distinct([*_columns(node.fields[: len(node.keys)]), *_hints(node)]), known)
 
 
@@ -151,26 +129,24 @@ def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Assignments
 
 def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
     """As `_assignments`, where also each row of the node's output is in the bucket of its key."""
-    if not _streams(node):
+    if isinstance(node, nodes.Table) or not _streams(node):
         return []
     match node:
-        case Stream():
+        case nodes.Stream():
             refused = node.window.kind == "rows" or not _routable(key)
             return [] if refused else [{node.source.stream.lower(): ByKey((_named(key, node.fields),))}]
-        case Table():
-            return []
-        case Select():
+        case nodes.Select():
             return _keyed(node.input, key, known.having(node.condition))
-        case Project():
+        case nodes.Project():
             return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
-        case Union():
+        case nodes.Union():
             return merged(_keyed(i, key, known) for i in node.inputs)
-        case Join() | TableJoin():
+        case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
             return merged(_keyed_input(i, start, key, known) for start, i in _stream_inputs(node))
-        case Distinct() | Intersect() | Negation():
+        case nodes.Distinct() | nodes.Intersect() | nodes.Negation():
             return merged(_keyed(i, key, known) for i in node.inputs) if respects_equality(key) else []
-        case GroupBy():
+        case nodes.GroupBy():
             if not respects_equality(key) or any(i >= len(node.keys) for i in columns_of(key)):
                 return []
             return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
@@ -183,7 +159,7 @@ def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assign
     return [a for f in forms for a in _keyed(node, f, known.within(start, stop))][:MOST_ASSIGNMENTS]
 
 
-def _by_range(node: Join | TableJoin) -> Iterator[Assignment]:
+def _by_range(node: nodes.Join | nodes.TableJoin) -> Iterator[Assignment]:
     """Assignments for a join of two streams within a band; best first: an unbounded stream should not be copied."""
     inputs = _stream_inputs(node)
     if len(inputs) != 2:
@@ -215,13 +191,13 @@ def _side(inputs: Sequence[tuple[int, Node]]) -> Inputs:
     return side
 
 
-def _number_of_stream(node: Node, value: Expr) -> tuple[Stream, Expr] | None:
+def _number_of_stream(node: Node, value: Expr) -> tuple[nodes.Stream, Expr] | None:
     """The stream below selections and projections, and the value over its columns. None for a value of event time,
     because all tuples of one instant would be in one cell."""
-    while isinstance(node, Select | Project):
-        value = inlined(value, _computed(node)) if isinstance(node, Project) else value
+    while isinstance(node, nodes.Select | nodes.Project):
+        value = inlined(value, _computed(node)) if isinstance(node, nodes.Project) else value
         node = node.input
-    if not isinstance(node, Stream) or node.window.kind == "rows":
+    if not isinstance(node, nodes.Stream) or node.window.kind == "rows":
         return None
     if not _routable(value) or node.source.time in columns_of(value):
         return None
@@ -243,12 +219,12 @@ def _hints(node: Node) -> list[Expr]:
     """Expressions over a node's columns by which joins below it could be partitioned."""
     below = [_hints(i) for i in node.inputs]
     match node:
-        case Join() | TableJoin():
+        case nodes.Join() | nodes.TableJoin():
             sides = [e for pair in equalities(node.condition) for e in pair if columns_of(e)]
             for (start, _), hints in zip(_starts(node), below, strict=True):
                 sides += [_shifted(h, start) for h in hints]
             return sides
-        case Project() | GroupBy():
+        case nodes.Project() | nodes.GroupBy():
             rewritten = [outward(h, _computed(node)) for h in below[0]]
             return [h for h in rewritten if h is not None]
         case _:
@@ -272,9 +248,9 @@ def _named(expr: Expr, fields: Sequence[Field]) -> Expr:
 # The plan.
 
 
-def _computed(node: Project | GroupBy) -> list[Expr]:
+def _computed(node: nodes.Project | nodes.GroupBy) -> list[Expr]:
     """The expressions that compute the output columns of a projection, or the keys of a group, from the input."""
-    return [bare(e) for e in (node.keys if isinstance(node, GroupBy) else (o.expr for o in node.outputs))]
+    return [bare(e) for e in (node.keys if isinstance(node, nodes.GroupBy) else (o.expr for o in node.outputs))]
 
 
 def _starts(node: Node) -> list[tuple[int, Node]]:
@@ -293,9 +269,10 @@ def _shifted(expr: Expr, start: int) -> Expr:
 
 
 def _streams(node: Node) -> set[str]:
-    own = {node.source.stream.lower()} if isinstance(node, Stream) else set()
+    own = {node.source.stream.lower()} if isinstance(node, nodes.Stream) else set()
     return own.union(*(_streams(i) for i in node.inputs))
 
 
 def _is_stateless(node: Node) -> bool:
-    return isinstance(node, Stream | Select | Project | Union) and all(_is_stateless(i) for i in node.inputs)
+    plain = isinstance(node, nodes.Stream | nodes.Select | nodes.Project | nodes.Union)
+    return plain and all(_is_stateless(i) for i in node.inputs)

@@ -9,20 +9,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from eddyline.plan.nodes import (
-    Distinct,
-    GroupBy,
-    Intersect,
-    Join,
-    Negation,
-    Node,
-    Project,
-    Select,
-    Stream,
-    Table,
-    TableJoin,
-    Union,
-)
+from eddyline.plan import nodes
+from eddyline.plan.nodes import Node
 
 
 class Pattern(IntEnum):
@@ -36,19 +24,19 @@ def label(node: Node) -> Pattern:
     inputs = [label(i) for i in node.inputs]
     worst = max(inputs, default=Pattern.MONOTONIC)
     match node:
-        case Stream():
+        case nodes.Stream():
             return {"unbounded": Pattern.MONOTONIC, "range": Pattern.WKS, "rows": Pattern.STR}[node.window.kind]
-        case Table():
+        case nodes.Table():
             return Pattern.STR
-        case Select() | Project():  # rule 1
+        case nodes.Select() | nodes.Project():  # rule 1
             return worst
-        case TableJoin(kind="non-retroactive"):  # rule 1
+        case nodes.TableJoin(kind="non-retroactive"):  # rule 1
             return inputs[0]
-        case Union():  # rule 2
+        case nodes.Union():  # rule 2
             return worst
-        case Join() | Intersect() | Distinct():  # rule 3; over unbounded streams no row expires
+        case nodes.Join() | nodes.Intersect() | nodes.Distinct():  # rule 3; over unbounded streams no row expires
             return worst if worst in (Pattern.MONOTONIC, Pattern.STR) else Pattern.WK
-        case GroupBy():  # rule 4
+        case nodes.GroupBy():  # rule 4
             return Pattern.WK
-        case Negation() | TableJoin():  # rule 5
+        case nodes.Negation() | nodes.TableJoin():  # rule 5
             return Pattern.STR

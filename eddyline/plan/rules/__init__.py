@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from eddyline.plan.nodes import (
-    Distinct,
-    GroupBy,
-    Intersect,
-    Join,
-    Negation,
-    Node,
-    Project,
-    Select,
-    Stream,
-    Table,
-    TableJoin,
-    Union,
-)
+from eddyline.plan import nodes
+from eddyline.plan.nodes import Node
 from eddyline.plan.rules.merge_projections import merge_projections
 from eddyline.plan.rules.push_down_selections import push_down_selections
 
@@ -42,11 +30,11 @@ def apply(rule: Callable[[Node], Node], node: Node) -> Node:
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
-        case Join() | Union():
+        case nodes.Join() | nodes.Union():
             return replace(node, inputs=inputs)
-        case Intersect() | Negation():
+        case nodes.Intersect() | nodes.Negation():
             return replace(node, left=inputs[0], right=inputs[1])
-        case TableJoin() | Select() | Project() | Distinct() | GroupBy():
+        case nodes.TableJoin() | nodes.Select() | nodes.Project() | nodes.Distinct() | nodes.GroupBy():
             return replace(node, input=inputs[0])
-        case Stream() | Table():
+        case nodes.Stream() | nodes.Table():
             return node
