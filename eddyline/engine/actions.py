@@ -169,21 +169,7 @@ def undoing(actions: Sequence[Action]) -> list[Action]:
     return undo[::-1]
 
 
-Action = (
-    Define
-    | Undefine
-    | DefineFunction
-    | NewFamily
-    | RemoveFamily
-    | AddQuery
-    | AddQueries
-    | LoadQueries
-    | DropQuery
-    | DropQueries
-    | ChangeTable
-    | FixCells
-    | SplitQueries
-    | Quarantine
-    | NextFamily
-    | ScriptRun
-)
+RelationAction = Define | Undefine | DefineFunction | ChangeTable
+FamilyAction = NewFamily | RemoveFamily | Split | NextFamily
+QueryAction = AddQuery | AddQueries | LoadQueries | DropQuery | DropQueries | Quarantine
+Action = RelationAction | FamilyAction | QueryAction | ScriptRun

@@ -19,28 +19,8 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.arrays import Ints
-from eddyline.engine.actions import (
-    Action,
-    AddQueries,
-    AddQuery,
-    ChangeTable,
-    Define,
-    DefineFunction,
-    DropQueries,
-    DropQuery,
-    FixCells,
-    LoadQueries,
-    NewFamily,
-    NextFamily,
-    Quarantine,
-    Relation,
-    RelationKind,
-    RemoveFamily,
-    ScriptRun,
-    Split,
-    SplitQueries,
-    Undefine,
-)
+from eddyline.engine import actions
+from eddyline.engine.actions import Action, DefineFunction, Relation, RelationKind, Split
 from eddyline.engine.family import Family, check_options
 from eddyline.engine.table_rows import TableRows
 from eddyline.operators.user_functions import Functions
@@ -60,8 +40,8 @@ def from_the_start(family: int, ids: Ints) -> int:
     return 0
 
 
-class Runner(Protocol):
-    """Runs families; definitions notify it of their changes."""
+class Runner:
+    """Runs families; definitions notify it of their changes. This one runs nothing."""
 
     def relation_defined(self, relation: Relation) -> None: ...
 
@@ -91,8 +71,8 @@ class Runner(Protocol):
     def table_changed(self, table: str, delta: Delta) -> None: ...
 
 
-class NameKeeper(Protocol):
-    """Keeps the names of families and queries."""
+class NameKeeper:
+    """Keeps the names of families and queries; definitions notify it. This one keeps none."""
 
     def family_created(self, family: Family) -> None: ...
 
@@ -104,31 +84,22 @@ class NameKeeper(Protocol):
     def release(self, names: Names) -> None: ...
 
 
-class Share(Protocol):
-    """Which query tables are kept here, and which of their rows."""
+class Share:
+    """Which query tables are kept here, and which of their rows. This one keeps all."""
 
-    def keeps(self, family: Family, split: Split | None) -> bool: ...
-
-    def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
-        """Which of these queries are kept; None: all."""
-
-
-class Everything:
     def keeps(self, family: Family, split: Split | None) -> bool:
         return True
 
     def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
+        """Which of these queries are kept; None: all."""
         return None
 
 
-class Nothing:
+class Nothing(Share):
     """No query table is kept: the catalog and the families alone."""
 
     def keeps(self, family: Family, split: Split | None) -> bool:
         return False
-
-    def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:
-        return None
 
 
 class Bodies(Protocol):
@@ -139,17 +110,14 @@ class Bodies(Protocol):
     def mapping(self) -> Mapping[str, Callable[..., Any]]: ...
 
 
-class PlainBodies:
+class PlainBodies(dict[str, Callable[..., Any]]):
     """Bodies that are the functions themselves."""
 
-    def __init__(self, bodies: Mapping[str, Callable[..., Any]] | None = None) -> None:
-        self._bodies = dict(bodies or {})
-
     def plus(self, function: DefineFunction) -> PlainBodies:
-        return PlainBodies({**self._bodies, function.name.lower(): function.body})
+        return PlainBodies({**self, function.name.lower(): function.body})
 
     def mapping(self) -> Mapping[str, Callable[..., Any]]:
-        return self._bodies
+        return self
 
 
 class Definitions:
@@ -160,7 +128,7 @@ class Definitions:
         quarantined: Literal["kept", "dropped"] = "dropped",
     ) -> None:
         """`quarantined`: whether queries in quarantine keep their rows (on the driver) or are dropped."""
-        self.share = share or Everything()
+        self.share = share or Share()
         self.catalog = Catalog()
         self.tables: dict[str, TableRows] = {}  # in lower case
         self.families: dict[int, Family] = {}
@@ -170,8 +138,8 @@ class Definitions:
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
         self.scripts: set[str] = set()  # digests of the script's statements that were applied
         self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the next actions add and drop again
-        self.runner: Runner | None = None
-        self.names: NameKeeper | None = None
+        self.runner = Runner()
+        self.names = NameKeeper()
         self._bodies = PlainBodies() if bodies is None else bodies
         self.functions = Functions(self._bodies.mapping(), {})
         self.function_actions: dict[str, DefineFunction] = {}
@@ -182,55 +150,48 @@ class Definitions:
 
     def apply(self, action: Action, since: Since = from_the_start) -> None:
         match action:
-            case AddQuery():
+            case actions.AddQuery():
                 family = self.families[action.family]
-                if self.names is not None:
-                    self.names.claim(family, (family.queries.next_id,), action.name)
+                self.names.claim(family, (family.queries.next_id,), action.name)
                 id_ = family.queries.add_one(action.name, action.values, int(since(action.family, _NOBODY)))
                 self.live[action.family] += 1
-                if self.runner is not None:
-                    self.runner.queries_added(family, (id_,))
-            case DropQuery():
+                self.runner.queries_added(family, (id_,))
+            case actions.DropQuery():
                 family = self.families[action.family]
-                if self.runner is not None:
-                    self.runner.queries_dropping(family)
+                self.runner.queries_dropping(family)
                 family.queries.drop_one(action.id)
                 self._dropped(family, (action.id,), action.name)
-            case AddQueries() | LoadQueries():
+            case actions.AddQueries() | actions.LoadQueries():
                 self._add(self.families[action.family], action, since)
-            case DropQueries():
+            case actions.DropQueries():
                 self._drop(self.families[action.family], action.ids)
-            case Quarantine():
+            case actions.Quarantine():
                 self._quarantine(self.families[action.family], action)
-            case NewFamily():
+            case actions.NewFamily():
                 family = action.family or self._family(action)
-                if self.runner is not None:
-                    self.runner.family_created(family)
-                if self.names is not None:
-                    self.names.family_created(family)
+                self.runner.family_created(family)
+                self.names.family_created(family)
                 self.families[family.number] = family
                 self.live[family.number] = 0
                 self.next_family = max(self.next_family, family.number + 1)
-            case RemoveFamily():
+            case actions.RemoveFamily():
                 self._remove(self.families[action.number])
-            case FixCells() | SplitQueries():
+            case actions.FixCells() | actions.SplitQueries():
                 self.splits[action.family] = action
-                if self.runner is not None:
-                    self.runner.family_split(self.families[action.family])
-            case ChangeTable():
+                self.runner.family_split(self.families[action.family])
+            case actions.ChangeTable():
                 self.change_table(action.table.lower(), action.gone, action.new)
-            case Define():
+            case actions.Define():
                 self._define(action.relation or declared(parse(action.sql)[0].body, self.catalog))
-            case Undefine():
+            case actions.Undefine():
                 self.catalog.undefine(action.kind, action.name)
                 self.tables.pop(action.name.lower(), None)
-                if self.runner is not None:
-                    self.runner.relation_removed(action.kind, action.name)
-            case DefineFunction():
+                self.runner.relation_removed(action.kind, action.name)
+            case actions.DefineFunction():
                 self._define_function(action)
-            case NextFamily():
+            case actions.NextFamily():
                 self.next_family = action.number
-            case ScriptRun():
+            case actions.ScriptRun():
                 self.scripts.add(action.digest)
 
     # relations and functions
@@ -239,8 +200,7 @@ class Definitions:
         self.catalog.add(relation)
         if isinstance(relation, Table):
             self.tables[relation.name.lower()] = TableRows(relation)
-        if self.runner is not None:
-            self.runner.relation_defined(relation)
+        self.runner.relation_defined(relation)
 
     def _define_function(self, action: DefineFunction) -> None:
         self._bodies = self._bodies.plus(action)
@@ -258,15 +218,14 @@ class Definitions:
 
     def change_rows(self, table: str, change: Callable[[], Delta]) -> None:
         """Changes the rows of a table, for an action or for its source; `change` carries it out."""
-        if self.runner is not None:
-            self.runner.table_changing(table)
+        self.runner.table_changing(table)
         delta = change()
-        if self.runner is not None and len(delta):
+        if len(delta):
             self.runner.table_changed(table, delta)
 
     # families
 
-    def _family(self, action: NewFamily) -> Family:
+    def _family(self, action: actions.NewFamily) -> Family:
         """Binds the statement of a family that another process built."""
         binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
         checked = check_options(options)
@@ -275,22 +234,19 @@ class Definitions:
         )
 
     def _remove(self, family: Family) -> None:
-        if self.runner is not None:
-            self.runner.queries_dropping(family)
+        self.runner.queries_dropping(family)
         for store in (self.families, self.live, self.splits, self.quarantined):
             store.pop(family.number, None)
-        if self.names is not None:
-            self.names.family_removed(family)
-        if self.runner is not None:
-            self.runner.family_removed(family)
+        self.names.family_removed(family)
+        self.runner.family_removed(family)
 
     # queries
 
-    def _add(self, family: Family, action: AddQueries | LoadQueries, since: Since) -> None:
+    def _add(self, family: Family, action: actions.AddQueries | actions.LoadQueries, since: Since) -> None:
         self.live[family.number] += len(action.names)
         if not self.keeps(family):
             return
-        if isinstance(action, AddQueries):
+        if isinstance(action, actions.AddQueries):
             next_id = family.queries.next_id + len(action.names)
             ids = np.arange(family.queries.next_id, next_id)
         else:
@@ -305,15 +261,13 @@ class Definitions:
             ids, names, params = ids[owned], names.filter(owned), tuple(p.filter(owned) for p in params)
         first = since(family.number, ids)
         from_ = np.full(len(ids), first, np.int64) if isinstance(first, int) else first
-        if self.names is not None:
-            self.names.claim(family, ids, names)
+        self.names.claim(family, ids, names)
         try:
             family.queries.add_some(names, params, ids, from_, next_id)
         except BaseException:
-            if self.names is not None:
-                self.names.release(names)
+            self.names.release(names)
             raise
-        if self.runner is not None and len(ids):
+        if len(ids):
             self.runner.queries_added(family, ids)
 
     def _drop(self, family: Family, ids: Ints) -> None:
@@ -325,7 +279,7 @@ class Definitions:
             out.pop(i, None)
         self._drop_rows(family, dropped)
 
-    def _quarantine(self, family: Family, action: Quarantine) -> None:
+    def _quarantine(self, family: Family, action: actions.Quarantine) -> None:
         out = self.quarantined.setdefault(family.number, {})
         new = np.array([i for i in action.ids if i not in out], np.int64)
         out.update(dict.fromkeys(action.ids, action.error))
@@ -337,8 +291,7 @@ class Definitions:
         if not self.keeps(family):
             self.live[family.number] -= len(ids)
             return
-        if self.runner is not None:
-            self.runner.queries_dropping(family)
+        self.runner.queries_dropping(family)
         rows = family.queries.rows()
         here = rows.here(ids)
         family.queries.drop(here)
@@ -347,12 +300,9 @@ class Definitions:
 
     def _dropped(self, family: Family, ids: Ids, names: Names) -> None:
         self.live[family.number] -= len(ids)
-        if self.names is not None:
-            self.names.release(names)
+        self.names.release(names)
         crowded = family.queries.crowded
-        if self.runner is not None:
-            self.runner.queries_dropped(family, ids)
-            if crowded:
-                self.runner.queries_compacting(family)
+        self.runner.queries_dropped(family, ids)
         if crowded:
+            self.runner.queries_compacting(family)
             family.queries.compact()

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from eddyline.engine.actions import Action, Relation, RelationKind
 from eddyline.engine.clocks import Clocks
-from eddyline.engine.definitions import Definitions, Ids, Since
+from eddyline.engine.definitions import Definitions, Ids, Runner, Since
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.engine.history import History
@@ -56,7 +56,7 @@ class EngineOptions:
     most_bytes: int = MOST_BYTES
 
 
-class Engine:
+class Engine(Runner):
     def __init__(
         self,
         definitions: Definitions,
@@ -84,7 +84,7 @@ class Engine:
     @contextmanager
     def restoring(self) -> Iterator[None]:
         """Within this context, actions whose effects are in the saved state are applied: no family starts or steps."""
-        self.definitions.runner = None
+        self.definitions.runner = Runner()
         try:
             yield
         finally:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.arrays import Ints
-from eddyline.engine.definitions import Definitions, Ids, Names
+from eddyline.engine.definitions import Definitions, Ids, NameKeeper, Names
 from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, DataError, did_you_mean
 from eddyline.session.query_names import FREE, QueryNames
@@ -21,7 +21,7 @@ from eddyline.sql.columns import as_type
 FEW = 16  # names that are looked at one by one: Arrow's kernels cost more to call
 
 
-class Registry:
+class Registry(NameKeeper):
     """What is looked up here was defined by actions."""
 
     def __init__(self, definitions: Definitions) -> None:

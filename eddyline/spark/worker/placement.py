@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from eddyline.arrays import Ints
 from eddyline.engine.actions import Split, SplitQueries
+from eddyline.engine.definitions import Share
 from eddyline.engine.family import Family
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 
@@ -25,7 +26,7 @@ def partitioning_of(family: Family, split: Split | None) -> Partitioning:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(Share):
     """The placement in one process: `place` is the number of a bucket, or "packer"."""
 
     place: int | Literal["packer"]
