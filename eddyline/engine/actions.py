@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.sql.catalog import Sink, Stream, Table, View
+from eddyline.sql.catalog import RelationKind, Sink, Stream, Table, View
 from eddyline.sql.scope import InLists
 
 if TYPE_CHECKING:
     from eddyline.engine.family import Family
 
 Relation = Stream | Table | View | Sink
-RelationKind = Literal["stream", "table", "view", "sink"]
 FamilyKind = Literal["declared", "implicit", "view"]
 
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.arrays import Ints
 from eddyline.engine import actions
-from eddyline.engine.actions import Action, DefineFunction, Relation, RelationKind, Split
+from eddyline.engine.actions import Action, DefineFunction, Relation, Split
 from eddyline.engine.family import Family, check_options
 from eddyline.engine.table_rows import TableRows
 from eddyline.operators.user_functions import Functions
-from eddyline.sql.catalog import Catalog, Function, Table
+from eddyline.sql.catalog import Catalog, Function, RelationKind, Table
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
 from eddyline.state.delta import Delta

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from eddyline.engine.actions import Action, Relation, RelationKind
+from eddyline.engine.actions import Action, Relation
 from eddyline.engine.clocks import Clocks
 from eddyline.engine.definitions import Definitions, Ids, Runner, Since
 from eddyline.engine.failures import FamilyFailure
@@ -31,7 +31,7 @@ from eddyline.engine.running_family import RunningFamily
 from eddyline.index.runtime.garbage import worth_clearing
 from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
-from eddyline.sql.catalog import Stream
+from eddyline.sql.catalog import RelationKind, Stream
 from eddyline.state.delta import MIN, Delta
 from eddyline.state.query_table import QueryRows
 

@@ -1,6 +1,6 @@
 """A connection: the in-process API. A session turns statements into actions, and an engine applies them at once.
 
-`storage.py` saves and restores a connection; `showing.py` has its figures for SHOW, EXPLAIN and `stats`.
+`storage.py` saves and restores a connection; `figures.py` has its figures for SHOW, EXPLAIN and `stats`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from eddyline.local.arriving import Incoming, incoming, selected
 from eddyline.local.guard import LocalGuard
 from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.session import input_rows
+from eddyline.session.run_statements import run_script
 from eddyline.session.session import Session
-from eddyline.session.statements import run_script
 from eddyline.sql.catalog import Stream
 from eddyline.sql.parser import parse
 from eddyline.state.delta import MIN
@@ -225,19 +225,19 @@ class Connection:
 
     def show(self, what: str) -> pa.Table:
         """The result of SHOW: `what` is STREAMS, TABLES, QUERIES, …"""
-        from eddyline.local.showing import LocalFigures
-        from eddyline.session.showing import show
+        from eddyline.local.figures import LocalFigures
+        from eddyline.session.show import show
 
         return show(self.session, what, LocalFigures(self))
 
     def explain(self, name: str, analyze: bool = False) -> str:
-        from eddyline.local.showing import explain
+        from eddyline.local.figures import explain
 
         self.flush()
         return explain(self, name, analyze)
 
     def stats(self) -> dict[str, Any]:
-        from eddyline.local.showing import stats
+        from eddyline.local.figures import stats
 
         self.flush()
         return stats(self)

@@ -38,7 +38,7 @@ from eddyline.sql.binder import Binding, bind_family, bind_standing
 from eddyline.sql.bound import Field
 from eddyline.sql.dialect import OF_THE_SYNTAX
 from eddyline.sql.functions import FORMS, NAMED
-from eddyline.sql.statements import QueryText
+from eddyline.sql.statements import CreateQuery, QueryText
 
 
 class Contents(Protocol):
@@ -79,17 +79,15 @@ class Session:
             return None
         return AddQuery(family.number, pieces.name, values)
 
-    def create_query(
-        self, name: str, query: QueryText, options: Mapping[str, str], text: str, statement: str
-    ) -> list[Action]:
-        """A query registered as text, in the family of its shape."""
-        self.registry.require_free(name)
-        binding = self.bind(query)
-        family, actions = self.family_of_shape(binding, options, text)
-        pieces = cut(statement)
-        if pieces is not None and pieces.name == name:
+    def create_query(self, s: CreateQuery, sql: str) -> list[Action]:
+        """A query registered as text, in the family of its shape. `sql` is the text that was executed."""
+        self.registry.require_free(s.name)
+        binding = self.bind(s.query)
+        family, actions = self.family_of_shape(binding, s.options, s.text)
+        pieces = cut(sql)
+        if pieces is not None and pieces.name == s.name:
             self.registry.templates.learn(pieces, family, binding.recipes, binding.bound)
-        return [*actions, AddQuery(family.number, name, binding.bound.values)]
+        return [*actions, AddQuery(family.number, s.name, binding.bound.values)]
 
     def family_of_shape(self, binding: Binding, options: Mapping[str, str], text: str) -> tuple[Family, list[Action]]:
         """The family of queries with this shape, and the actions that create it if there is none."""

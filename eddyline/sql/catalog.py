@@ -69,6 +69,7 @@ class Function:
     kind: str = "scalar"  # scalar, arrow or pandas: the type of its arguments (`operators/user_functions.py`)
 
 
+RelationKind = Literal["stream", "table", "view", "sink"]
 T = TypeVar("T", Stream, Table, View, Sink, Function)
 
 
@@ -134,9 +135,12 @@ class Catalog:
         }  # fmt: skip
         spaces[type(entry)].add(entry)
 
-    def undefine(self, kind: Literal["stream", "table", "view", "sink"], name: str) -> None:
-        self.version += 1
-        spaces: dict[str, Namespace[Any]] = {
+    def space(self, kind: RelationKind) -> Namespace[Any]:
+        spaces: dict[RelationKind, Namespace[Any]] = {
             "stream": self.streams, "table": self.tables, "view": self.views, "sink": self.sinks,
         }  # fmt: skip
-        spaces[kind].remove(name)
+        return spaces[kind]
+
+    def undefine(self, kind: RelationKind, name: str) -> None:
+        self.version += 1
+        self.space(kind).remove(name)

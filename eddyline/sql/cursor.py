@@ -191,12 +191,15 @@ class Cursor:
         self.at += 1
         return str(token.text)
 
-    def string(self, what: str) -> str:
+    def is_string(self) -> bool:
         token = self.peek()
-        if token is None or token.token_type != TokenType.STRING:
+        return token is not None and token.token_type == TokenType.STRING
+
+    def string(self, what: str) -> str:
+        if not self.is_string():
             self.fail(f"Expected {what} as a quoted string, found {self.next_text()}.")
         self.at += 1
-        return str(token.text)
+        return str(self.tokens[self.at - 1].text)
 
     def type(self) -> object:
         token = self.peek()

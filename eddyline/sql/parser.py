@@ -1,6 +1,6 @@
 """The statement parser: one short function per statement; sqlglot parses the queries and expressions inside.
 
-CREATE statements are in `definitions.py`; `query_text.py` calls sqlglot.
+CREATE statements are in `create_statements.py`; `query_text.py` calls sqlglot.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from eddyline.errors import Error, ParseError, did_you_mean
-from eddyline.sql import definitions
+from eddyline.sql import create_statements as create
 from eddyline.sql.cursor import Cursor, short, statements
-from eddyline.sql.definitions import is_string
 from eddyline.sql.query_text import query_text, tree_of
 from eddyline.sql.scope import span_of
 from eddyline.sql.statements import Delete, Drop, Explain, Insert, QueryText, SelectOnce, Show, Statement, Update
@@ -79,8 +78,7 @@ def _drop(c: Cursor) -> Drop:
     for words, kind in kinds:
         if c.accept(*words):
             if_exists = c.accept("IF", "EXISTS")
-            token = c.peek()
-            name = c.string("a name") if is_string(token) else c.name(f"the {kind}")
+            name = c.string("a name") if c.is_string() else c.name(f"the {kind}")
             return Drop(kind, name, if_exists)
     c.fail(f"Expected what to drop, found {c.next_text()}.", f"One of {', '.join(' '.join(w) for w, _ in kinds)}.")
 
@@ -179,12 +177,12 @@ def _target(c: Cursor, target: Any, hint: str) -> str:
 
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Any]], ...] = (
-    (("CREATE", "STREAM"), definitions.create_stream),
-    (("CREATE", "TABLE"), definitions.create_table),
-    (("CREATE", "CONTINUOUS", "QUERY"), definitions.create_query),
-    (("CREATE", "QUERY", "FAMILY"), definitions.create_family),
-    (("CREATE", "MATERIALIZED", "VIEW"), definitions.create_view),
-    (("CREATE", "SINK"), definitions.create_sink),
+    (("CREATE", "STREAM"), create.stream),
+    (("CREATE", "TABLE"), create.table),
+    (("CREATE", "CONTINUOUS", "QUERY"), create.query),
+    (("CREATE", "QUERY", "FAMILY"), create.family),
+    (("CREATE", "MATERIALIZED", "VIEW"), create.view),
+    (("CREATE", "SINK"), create.sink),
     (("DROP",), _drop),
     (("SHOW",), _show),
     (("EXPLAIN",), _explain),

@@ -1,4 +1,7 @@
-"""Parsed statements. Queries and expressions inside them are sqlglot trees; windows are kept beside the trees."""
+"""Parsed statements. Queries and expressions inside them are sqlglot trees; windows are kept beside the trees.
+
+CREATE STREAM, TABLE and SINK are parsed into entries of the catalog (`catalog.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from eddyline.sql.bound import Field
-from eddyline.sql.catalog import External
 
 
 @dataclass(frozen=True)
@@ -28,29 +30,6 @@ class QueryText:
     tree: exp.Expr
     windows: Mapping[int, WindowText]
     sql: str
-
-
-@dataclass(frozen=True)
-class CreateStream:
-    name: str
-    fields: tuple[Field, ...]
-    time: str
-    delay: int  # microseconds
-    idle: int | None  # microseconds
-    future: int | None  # microseconds
-    external: External | None
-    text: str
-    span: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class CreateTable:
-    name: str
-    fields: tuple[Field, ...]
-    key: tuple[str, ...]
-    retroactive: bool
-    external: External | None
-    text: str
 
 
 @dataclass(frozen=True)
@@ -75,14 +54,6 @@ class CreateView:
     name: str
     refresh_within: int | None
     query: QueryText
-    text: str
-
-
-@dataclass(frozen=True)
-class CreateSink:
-    name: str
-    external: External
-    targets: tuple[str, ...]
     text: str
 
 

@@ -21,8 +21,8 @@ from eddyline.engine.actions import (
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError
+from eddyline.session.run_statements import run_script
 from eddyline.session.session import Session
-from eddyline.session.statements import run_script
 from eddyline.sql.parser import parse
 
 WORLD = """

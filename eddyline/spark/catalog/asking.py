@@ -19,7 +19,7 @@ from eddyline.delivery.names import folder_name
 from eddyline.delivery.reading import read_folder
 from eddyline.engine.clocks import StreamClock
 from eddyline.engine.family import Family
-from eddyline.session.showing import StreamFigures
+from eddyline.session.show import StreamFigures
 from eddyline.spark.output.counts import Counts, RelationCounts, read_counts
 from eddyline.spark.run.settings import has_begun
 from eddyline.sql.catalog import Stream

@@ -35,8 +35,8 @@ from eddyline.engine.running_family import RunningFamily
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, Error
 from eddyline.operators.user_functions import FunctionKind, body_of
-from eddyline.session.showing import explain, show
-from eddyline.session.statements import run_script
+from eddyline.session.run_statements import run_script
+from eddyline.session.show import explain, show
 from eddyline.spark.catalog import asking
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.externals import Rules, literal_secrets, owner_of

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 import eddyline
 from eddyline.reference import MIN
+from eddyline.sql import catalog
 from eddyline.sql.parser import parse
-from eddyline.sql.statements import CreateFamily, CreateStream
+from eddyline.sql.statements import CreateFamily
 from tests.sql.cases.model import Case, Step, Stream, World
 from tests.sql.cases.text import Block, Grid, Values, blocks
 
@@ -81,9 +82,9 @@ def _declared(block: Block) -> World:
     streams: dict[str, Stream] = {}
     for line, text in block.statements():
         body = _parsed(block, line, text)
-        if isinstance(body, CreateStream):
+        if isinstance(body, catalog.Stream):
             schema = pa.schema([(f.name, f.type) for f in body.fields])
-            streams[body.name] = Stream(body.name, schema, body.time, body.delay)
+            streams[body.name] = Stream(body.name, schema, body.fields[body.time].name, body.delay)
     statements = tuple(text for _, text in block.statements())
     functions = tuple(given.get("function", "").split())
     return World(block.path, start, until, "in-process only" in given, functions, statements, streams)

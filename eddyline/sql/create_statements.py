@@ -1,27 +1,30 @@
-"""Parsing of CREATE statements: one function per statement, which reads its clauses from left to right."""
+"""Parsing of CREATE statements: one function per statement, which reads its clauses from left to right.
+
+A stream, table or sink needs no binding, so its statement is parsed into the entry that the catalog will hold.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
-from eddyline.errors import did_you_mean
+from eddyline import types as t
+from eddyline.errors import CatalogError, did_you_mean
 from eddyline.sql.bound import Field
-from eddyline.sql.catalog import External
+from eddyline.sql.catalog import External, Sink, Stream, Table
 from eddyline.sql.cursor import Cursor
 from eddyline.sql.query_text import query_text
-from eddyline.sql.statements import CreateFamily, CreateQuery, CreateSink, CreateStream, CreateTable, CreateView
+from eddyline.sql.statements import CreateFamily, CreateQuery, CreateView
 
 
-def create_stream(c: Cursor) -> CreateStream:
+def stream(c: Cursor) -> Stream:
     name = c.name("the stream")
     fields, key = _columns(c)
     if key:
         c.fail(f"Stream {name!r} cannot have a primary key.", "Remove PRIMARY KEY, or create a table.")
     c.expect("WATERMARK")
-    span = c.span()
-    time = c.name("the event-time column")
+    time = _event_time(c, fields)
     delay = 0
     if c.accept("DELAY"):
         c.expect("OF")
@@ -34,24 +37,39 @@ def create_stream(c: Cursor) -> CreateStream:
         else:
             c.expect("FUTURE", "LIMIT")
             future = c.duration()
-    return CreateStream(name, fields, time, delay, idle, future, _external(c), c.text, span)
+    return Stream(name, fields, time, delay, idle, _external(c), c.text, future)
 
 
-def create_table(c: Cursor) -> CreateTable:
+def _event_time(c: Cursor, fields: Sequence[Field]) -> int:
+    """The position of the event-time column."""
+    span = c.span()
+    name = c.name("the event-time column")
+    for i, f in enumerate(fields):
+        if f.name.lower() == name.lower():
+            if f.type != t.TIMESTAMP:
+                raise CatalogError(f"The watermark column {name!r} must be a TIMESTAMP.", span=span)
+            return i
+    hint = did_you_mean(name, [f.name for f in fields])
+    raise CatalogError(f"There is no column {name!r} for the watermark.", hint=hint, span=span)
+
+
+def table(c: Cursor) -> Table:
     name = c.name("the table")
     fields, key = _columns(c)
     retroactive = not c.accept("NON", "RETROACTIVE")
-    return CreateTable(name, fields, key, retroactive, _external(c), c.text)
+    names = [f.name.lower() for f in fields]
+    positions = tuple(names.index(k.lower()) for k in key)
+    return Table(name, fields, positions, retroactive, _external(c), c.text)
 
 
-def create_query(c: Cursor) -> CreateQuery:
+def query(c: Cursor) -> CreateQuery:
     name = c.name("the query")
     options = _options(c)
     c.expect("AS")
     return CreateQuery(name, options, query_text(c), c.text)
 
 
-def create_family(c: Cursor) -> CreateFamily:
+def family(c: Cursor) -> CreateFamily:
     name = c.name("the family")
     params, key = _columns(c) if c.is_word("(") else ((), ())
     if key:
@@ -61,7 +79,7 @@ def create_family(c: Cursor) -> CreateFamily:
     return CreateFamily(name, params, options, query_text(c), c.text)
 
 
-def create_view(c: Cursor) -> CreateView:
+def view(c: Cursor) -> CreateView:
     name = c.name("the view")
     within = None
     if c.is_word("REFRESH"):
@@ -71,7 +89,7 @@ def create_view(c: Cursor) -> CreateView:
     return CreateView(name, within, query_text(c), c.text)
 
 
-def create_sink(c: Cursor) -> CreateSink:
+def sink(c: Cursor) -> Sink:
     name = c.name("the sink")
     external = _external(c)
     if external is None:
@@ -85,7 +103,7 @@ def create_sink(c: Cursor) -> CreateSink:
                 c.at -= 1
                 c.fail(f"{target!r} is named twice.", "Name every query and family once.")
             targets.append(target)
-    return CreateSink(name, external, tuple(targets), c.text)
+    return Sink(name, external, tuple(targets), c.text)
 
 
 def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
@@ -146,7 +164,7 @@ def _external(c: Cursor) -> External | None:
         c.expect("(")
         while not c.is_word(")"):
             start = c.at
-            key = c.string("an option") if is_string(c.peek()) else c.name("an option")
+            key = c.string("an option") if c.is_string() else c.name("an option")
             while c.accept("."):
                 key += "." + c.name("an option")
             c.accept("=")
@@ -186,7 +204,3 @@ def _option_value(c: Cursor) -> str:
         c.fail(f"Expected a value, found {c.next_text()}.")
     c.at += 1
     return str(token.text)
-
-
-def is_string(token: Token | None) -> bool:
-    return token is not None and token.token_type == TokenType.STRING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from eddyline.session.session import Session
 from eddyline.sql.bound import Field
 from eddyline.sql.constant_lists import ConstantList
 from eddyline.sql.functions import FORMS, NAMED
-from eddyline.state.delta import times
+from eddyline.state.delta import event_time
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,24 @@ def show(session: Session, what: str, figures: Figures) -> pa.Table:
     return _SHOW[what](session, figures)
 
 
-def _streams(session: Session, figures: Figures) -> pa.Table:
-    streams = list(session.catalog.streams)
-    known = [figures.stream(s.name) for s in streams]
+def _table(rows: Iterable[Sequence[Any]], /, **columns: pa.DataType) -> pa.Table:
+    """A table with these columns, from its rows."""
+    given = list(rows)
     return pa.table(
-        {
-            "stream": pa.array([s.name for s in streams], pa.string()),
-            "columns": pa.array([columns_text(s.fields) for s in streams], pa.string()),
-            "watermark": times(np.array([k.watermark for k in known], np.int64)),
-            "rows": pa.array([k.rows for k in known], pa.int64()),
-            "late": pa.array([k.late for k in known], pa.int64()),
-        }
+        {name: pa.array([row[i] for row in given], type_) for i, (name, type_) in enumerate(columns.items())}
     )
+
+
+def _streams(session: Session, figures: Figures) -> pa.Table:
+    known = [(s, figures.stream(s.name)) for s in session.catalog.streams]
+    rows = ((s.name, columns_text(s.fields), event_time(k.watermark), k.rows, k.late) for s, k in known)
+    return _table(rows, stream=t.STRING, columns=t.STRING, watermark=t.TIMESTAMP, rows=t.BIGINT, late=t.BIGINT)
 
 
 def _tables(session: Session, figures: Figures) -> pa.Table:
-    tables = list(session.catalog.tables)
-    return pa.table(
-        {
-            "table": pa.array([x.name for x in tables], pa.string()),
-            "columns": pa.array([columns_text(x.fields) for x in tables], pa.string()),
-            "retroactive": pa.array([x.retroactive for x in tables], pa.bool_()),
-            "rows": pa.array([figures.table_rows(x.name) for x in tables], pa.int64()),
-        }
-    )
+    tables = session.catalog.tables
+    rows = ((x.name, columns_text(x.fields), x.retroactive, figures.table_rows(x.name)) for x in tables)
+    return _table(rows, table=t.STRING, columns=t.STRING, retroactive=t.BOOLEAN, rows=t.BIGINT)
 
 
 def _queries(session: Session, figures: Figures) -> pa.Table:
@@ -92,37 +86,23 @@ def _queries(session: Session, figures: Figures) -> pa.Table:
 
 
 def _families(session: Session, figures: Figures) -> pa.Table:
-    families = [f for f in session.registry if f.kind != "view"]
-    return pa.table(
-        {
-            "family": pa.array([f.name for f in families], pa.string()),
-            "queries": pa.array([len(f.queries) for f in families], pa.int64()),
-            "parameters": pa.array([columns_text(f.bound.params) for f in families], pa.string()),
-            "first_text": pa.array([f.sql for f in families], pa.string()),
-            "error": pa.array([figures.family_error(f) for f in families], pa.string()),
-        }
+    rows = (
+        (f.name, len(f.queries), columns_text(f.bound.params), f.sql, figures.family_error(f))
+        for f in session.registry
+        if f.kind != "view"
     )
+    texts = {"parameters": t.STRING, "first_text": t.STRING, "error": t.STRING}
+    return _table(rows, family=t.STRING, queries=t.BIGINT, **texts)
 
 
 def _views(session: Session, figures: Figures) -> pa.Table:
-    views = list(session.catalog.views)
-    return pa.table(
-        {
-            "view": pa.array([v.name for v in views], pa.string()),
-            "columns": pa.array([columns_text(v.query.fields) for v in views], pa.string()),
-        }
-    )
+    rows = ((v.name, columns_text(v.query.fields)) for v in session.catalog.views)
+    return _table(rows, view=t.STRING, columns=t.STRING)
 
 
 def _sinks(session: Session, figures: Figures) -> pa.Table:
-    sinks = list(session.catalog.sinks)
-    return pa.table(
-        {
-            "sink": pa.array([s.name for s in sinks], pa.string()),
-            "format": pa.array([s.external.format for s in sinks], pa.string()),
-            "for": pa.array([", ".join(s.targets) or "all" for s in sinks], pa.string()),
-        }
-    )
+    rows = ((s.name, s.external.format, ", ".join(s.targets) or "all") for s in session.catalog.sinks)
+    return _table(rows, **{"sink": t.STRING, "format": t.STRING, "for": t.STRING})
 
 
 def _functions(session: Session, figures: Figures) -> pa.Table:
@@ -135,9 +115,8 @@ def _functions(session: Session, figures: Figures) -> pa.Table:
     built_in |= {name: (*form, "built-in") for name, form in FORMS.items()}
     built_in |= {name: (f.takes, f.gives, "aggregate") for name, f in AGGREGATES.items()}
     rows += [(name, *built_in[name], None, None) for name in sorted(built_in)]
-    columns = {"function": pa.string(), "takes": pa.string(), "gives": pa.string(), "kind": pa.string()}
-    columns |= {"errors": pa.int64(), "last_error": pa.string()}
-    return pa.table([pa.array([r[i] for r in rows], x) for i, x in enumerate(columns.values())], names=list(columns))
+    errors = {"errors": t.BIGINT, "last_error": t.STRING}
+    return _table(rows, function=t.STRING, takes=t.STRING, gives=t.STRING, kind=t.STRING, **errors)
 
 
 _SHOW: dict[str, Callable[[Session, Figures], pa.Table]] = {

@@ -11,8 +11,8 @@ from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.operators.describe import describe_filters
 from eddyline.operators.user_functions import FunctionWarning
-from eddyline.session import showing
-from eddyline.session.showing import StreamFigures
+from eddyline.session import show
+from eddyline.session.show import StreamFigures
 from eddyline.sql.bound import Call, expressions
 from eddyline.state.delta import event_time
 
@@ -44,7 +44,7 @@ class LocalFigures:
 
 def explain(db: Connection, name: str, analyze: bool) -> str:
     """The plan of a query's family; with `analyze`, also the state and the counters of its operators."""
-    family, lines = showing.explain(db.session, name)
+    family, lines = show.explain(db.session, name)
     failure = db.engine.failed.get(family.number)
     if failure is not None:
         lines.append(f"in quarantine: {failure.error}")

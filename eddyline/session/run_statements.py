@@ -1,8 +1,8 @@
-"""What each statement means: actions, or a question to the host. One short function for each statement."""
+"""Runs parsed statements on a host: a statement becomes actions, which the host applies, or a question to the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from eddyline.session.once import select
 from eddyline.session.session import Session, new_family
 from eddyline.session.table_statements import delete, insert, update
 from eddyline.sql import statements as st
+from eddyline.sql.catalog import Sink, Stream, Table
 from eddyline.sql.declared import declared
 
 
@@ -58,23 +59,34 @@ def _run(host: Host, statement: st.Statement) -> Any:
         case st.Insert():
             rows = insert(host.session, body)
             return host.insert(body.target, rows) if isinstance(rows, pa.Table) else host.apply(rows)
-    changes = host.apply(_ACTIONS[type(body)](host.session, body, statement))
+    changes = host.apply(_actions(host.session, statement))
     return changes if isinstance(body, st.CreateQuery | st.CreateView | st.Update | st.Delete) else None
 
 
-# CREATE
+def _actions(session: Session, statement: st.Statement) -> list[Action]:
+    """The actions that a statement stands for."""
+    body = statement.body
+    match body:
+        case Stream() | Table():
+            return [Define(body.sql, declared(body, session.catalog))]
+        case Sink():
+            return _create_sink(session, body)
+        case st.CreateQuery():
+            return session.create_query(body, statement.sql)
+        case st.CreateFamily():
+            return _create_family(session, body)
+        case st.CreateView():
+            return _create_view(session, body)
+        case st.Drop():
+            return _drop(session, body)
+        case st.Update():
+            return update(session, body)
+        case st.Delete():
+            return delete(session, body)
+    raise TypeError(f"{type(body).__name__} has no actions")
 
 
-def _declare(session: Session, s: st.CreateStream | st.CreateTable, _: st.Statement) -> list[Action]:
-    relation = declared(s, session.catalog)
-    return [Define(relation.sql, relation)]
-
-
-def _create_query(session: Session, s: st.CreateQuery, whole: st.Statement) -> list[Action]:
-    return session.create_query(s.name, s.query, s.options, s.text, whole.sql)
-
-
-def _create_family(session: Session, s: st.CreateFamily, _: st.Statement) -> list[Action]:
+def _create_family(session: Session, s: st.CreateFamily) -> list[Action]:
     session.registry.require_free(s.name)
     check_options(s.options)
     if any(p.name.lower() == "query" for p in s.params):
@@ -83,16 +95,16 @@ def _create_family(session: Session, s: st.CreateFamily, _: st.Statement) -> lis
     return [new_family(session.declare_family(s.name, binding, s.options, "declared", s.text))]
 
 
-def _create_view(session: Session, s: st.CreateView, _: st.Statement) -> list[Action]:
+def _create_view(session: Session, s: st.CreateView) -> list[Action]:
     view = declared(s, session.catalog)
     session.registry.require_free(s.name)
     family = session.declare_family(f"view {s.name}", session.bind(s.query, ()), {}, "view", s.text)
     return [new_family(family), Define(view.sql, view), AddQuery(family.number, s.name, ())]
 
 
-def _create_sink(session: Session, s: st.CreateSink, _: st.Statement) -> list[Action]:
-    sink = declared(s, session.catalog)
-    for target in s.targets:
+def _create_sink(session: Session, sink: Sink) -> list[Action]:
+    declared(sink, session.catalog)
+    for target in sink.targets:
         if session.registry.is_free(target):
             known = [f.name for f in session.registry if f.kind == "declared"]
             raise CatalogError(f"There is no query or family {target!r}.", hint=did_you_mean(target, known))
@@ -102,7 +114,7 @@ def _create_sink(session: Session, s: st.CreateSink, _: st.Statement) -> list[Ac
 # DROP
 
 
-def _drop(session: Session, s: st.Drop, _: st.Statement) -> list[Action]:
+def _drop(session: Session, s: st.Drop) -> list[Action]:
     if s.if_exists and not _exists(session, s):
         return []
     catalog, registry = session.catalog, session.registry
@@ -121,11 +133,10 @@ def _drop(session: Session, s: st.Drop, _: st.Statement) -> list[Action]:
             view = catalog.views[s.name]
             _require_unused(session, view.name)
             return [RemoveFamily(registry.named(f"view {view.name}").number), Undefine("view", view.name)]
-        case "sink":
-            return [Undefine("sink", catalog.sinks[s.name].name)]
-        case "stream" | "table":
-            name = (catalog.streams if s.kind == "stream" else catalog.tables)[s.name].name
-            _require_unused(session, name)
+        case "sink" | "stream" | "table":
+            name = catalog.space(s.kind)[s.name].name
+            if s.kind != "sink":
+                _require_unused(session, name)
             return [Undefine(s.kind, name)]
 
 
@@ -136,9 +147,7 @@ def _exists(session: Session, s: st.Drop) -> bool:
         case "family":
             return session.registry.find(s.name) is not None
         case _:
-            catalog = session.catalog
-            space = {"stream": catalog.streams, "table": catalog.tables, "view": catalog.views}
-            return space.get(s.kind, catalog.sinks).get(s.name) is not None  # type: ignore[attr-defined]
+            return session.catalog.space(s.kind).get(s.name) is not None
 
 
 def _require_unused(session: Session, name: str) -> None:
@@ -149,27 +158,3 @@ def _require_unused(session: Session, name: str) -> None:
                 f"{name!r} is read by {kind} {family.name.removeprefix('view ')!r} ({len(family.queries)} queries).",
                 hint="Drop its queries first.",
             )
-
-
-# UPDATE, DELETE
-
-
-def _update(session: Session, s: st.Update, _: st.Statement) -> list[Action]:
-    return update(session, s)
-
-
-def _delete(session: Session, s: st.Delete, _: st.Statement) -> list[Action]:
-    return delete(session, s)
-
-
-_ACTIONS: dict[type, Callable[..., list[Action]]] = {
-    st.CreateStream: _declare,
-    st.CreateTable: _declare,
-    st.CreateQuery: _create_query,
-    st.CreateFamily: _create_family,
-    st.CreateView: _create_view,
-    st.CreateSink: _create_sink,
-    st.Drop: _drop,
-    st.Update: _update,
-    st.Delete: _delete,
-}
