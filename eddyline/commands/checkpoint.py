@@ -1,13 +1,23 @@
-"""`eddyline checkpoint …`: its arguments and options. The implementation is in `checkpoints` and in `spark`."""
+"""`eddyline checkpoint …`: shows, verifies, copies, moves, exports and imports the checkpoint of a pipeline.
+
+Spark is not started. Commands import what they need when they run, so that `eddyline --help` answers at once.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eddyline.commands.query import Checkpoint, _printing
+
+if TYPE_CHECKING:
+    from eddyline.shell.printing import Printer
+    from eddyline.spark.run.rewinding import SinkRewind
 
 app = typer.Typer(help="Looks at, checks, copies and moves the checkpoint of a pipeline.", no_args_is_help=True)
 
@@ -20,20 +30,35 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
     """Shows what is in a checkpoint: catalog, queries, clocks, micro-batches, sinks and sizes."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.info(printer, checkpoint, "json" if as_json else "table")
+        import pyarrow as pa
+
+        from eddyline.spark.run.checkpoint import folder_of
+        from eddyline.spark.run.inspecting import facts
+
+        values = {f.what: f.value for f in facts(folder_of(checkpoint))}
+        if as_json:
+            print(json.dumps(values, indent=1))
+        else:
+            printer.table(pa.table({"what": list(values), "value": list(values.values())}))
 
 
 @app.command()
 def verify(checkpoint: Checkpoint) -> None:
     """Checks that a checkpoint is whole and its sinks fit; names what is wrong, and then ends with code 1."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        if checkpoints.verify(printer, checkpoint):
+        from eddyline.shell.printing import plural
+        from eddyline.spark.run.checkpoint import folder_of
+        from eddyline.spark.run.verifying import problems
+
+        count = 0
+        for problem in problems(folder_of(checkpoint)):
+            printer.line(problem, "red")
+            count += 1
+        if count:
+            printer.line(plural(count, "problem"), "bold red")
             raise typer.Exit(1)
+        printer.line("The checkpoint is whole.")
 
 
 @app.command()
@@ -41,10 +66,14 @@ def backup(
     checkpoint: Checkpoint, target: Annotated[Path, typer.Argument(metavar="BACKUP", help="A new folder.")]
 ) -> None:
     """Copies the checkpoint of a pipeline that is stopped."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.back_up(printer, checkpoint, target)
+        from eddyline.shell.printing import plural
+        from eddyline.spark.run.backups import back_up
+        from eddyline.spark.run.checkpoint import folder_of
+
+        copy = back_up(folder_of(checkpoint), target.absolute())
+        files = plural(len(copy.files), "file")
+        printer.line(f"{files}, {copy.bytes:,} bytes, up to micro-batch {copy.committed}: {target}")
 
 
 @app.command()
@@ -54,19 +83,57 @@ def restore(
     yes: Yes = False,
 ) -> None:
     """Puts a backup in the place of a checkpoint, and removes from file sinks the rows that came after it."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.restore(printer, folder, checkpoint, yes)
+        from eddyline.spark.output.epochs import committed
+        from eddyline.spark.run import backups, rewinding
+        from eddyline.spark.run.checkpoint import Alone, folder_of
+
+        target = folder_of(checkpoint)
+        if target.exists():
+            with Alone(target):  # raises if a run is active on it
+                pass
+        unpacked = backups.unpack(folder.absolute(), target)
+        try:
+            _consent(printer, rewinding.plan_rewind(unpacked), yes)
+            before = backups.put_in_place(unpacked, target)
+        except BaseException:
+            shutil.rmtree(unpacked, ignore_errors=True)
+            raise
+        rewinding.rewind(target, rewinding.plan_rewind(target))
+        if before is not None:
+            printer.line(f"What was there before is in {before}; remove it if nobody needs it.")
+        printer.line(f"Restored. The next run goes on from micro-batch {committed(target) + 1}.")
 
 
 @app.command()
 def rewind(checkpoint: Checkpoint, yes: Yes = False) -> None:
     """Removes from file sinks the rows of runs that the checkpoint does not know, after it was restored by hand."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.rewind(printer, checkpoint, yes)
+        from eddyline.spark.output.epochs import committed
+        from eddyline.spark.run import rewinding
+        from eddyline.spark.run.checkpoint import folder_of
+
+        folder = folder_of(checkpoint)
+        rewinds = rewinding.plan_rewind(folder)
+        if not rewinds:
+            printer.line("The rows of all file sinks are of this checkpoint's history: nothing to remove.")
+            return
+        _consent(printer, rewinds, yes)
+        rewinding.rewind(folder, rewinds)
+        printer.line(f"Removed. The next run goes on from micro-batch {committed(folder) + 1}.")
+
+
+def _consent(printer: Printer, rewinds: Sequence[SinkRewind], yes: bool) -> None:
+    """Prints what will be removed from sinks, and asks for confirmation."""
+    from eddyline.errors import StateError
+    from eddyline.shell.printing import plural
+
+    for w in rewinds:
+        files = plural(len(w.rewind.files), "file")
+        rows = f"{files} with rows of micro-batches from {w.rewind.first} on" if w.rewind.files else "no rows"
+        printer.line(f"sink {w.sink.name}, {w.rewind.place}: {rows} will be removed")
+    if rewinds and not yes and not typer.confirm("Remove them?"):
+        raise StateError("Nothing was changed.", hint="--yes removes rows without asking.")
 
 
 @app.command()
@@ -74,10 +141,12 @@ def move(
     checkpoint: Checkpoint, target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new folder.")]
 ) -> None:
     """Moves the checkpoint of a pipeline that is stopped."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.move(printer, checkpoint, target)
+        from eddyline.spark.run import backups
+        from eddyline.spark.run.checkpoint import folder_of
+
+        backups.move(folder_of(checkpoint), folder_of(target))
+        printer.line(f"Moved. The next run goes on with --checkpoint {target}.")
 
 
 @app.command()
@@ -85,10 +154,14 @@ def export(
     checkpoint: Checkpoint, target: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")]
 ) -> None:
     """Writes all that is registered as SQL and parquet, for a new checkpoint to take over."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.export(printer, checkpoint, target)
+        from eddyline.spark.catalog import exporting
+        from eddyline.spark.run.checkpoint import folder_of
+
+        families = exporting.export(folder_of(checkpoint), target)
+        printer.line(f"{sum(f.queries for f in families):,} queries in {len(families):,} families: {target}")
+        printer.line(f"Edit {target / 'pipeline.sql'}, and begin a new checkpoint with it:")
+        printer.line(f"eddyline checkpoint import {target} --script FILE --checkpoint NEW_CHECKPOINT")
 
 
 @app.command("import")
@@ -101,7 +174,9 @@ def import_(
     ] = None,
 ) -> None:
     """Registers the queries and table rows of an export; its families must be declared. All or nothing."""
-    from eddyline.commands import checkpoints
-
     with _printing() as printer:
-        checkpoints.take_over(printer, checkpoint, folder, script)
+        from eddyline.spark.catalog import exporting
+        from eddyline.spark.run.checkpoint import folder_of
+
+        count = exporting.take_over(folder_of(checkpoint), folder, script)
+        printer.line(f"{count:,} queries taken over, from the next micro-batch on.")

@@ -16,6 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from eddyline.shell.printing import plural
 from eddyline.spark.run.progress import Figures, Split, Totals
 
 EVERY = 5.0  # seconds between lines, at least
@@ -118,8 +119,8 @@ def line(batches: Sequence[Figures]) -> str:
     late, bad = (sum(getattr(f, n) for f in batches) for n in ("late", "bad"))
     parts = [
         f"{which} in {duration(seconds)}",
-        f"{plural(rows, 'row', 'rows')} ({rate(rows, seconds)})",
-        f"{plural(changes, 'change', 'changes')} ({rate(changes, seconds)})",
+        f"{plural(rows, 'row')} ({rate(rows, seconds)})",
+        f"{plural(changes, 'change')} ({rate(changes, seconds)})",
         plural(last.queries, "query", "queries"),
         f"state {size(last.state_bytes)}",
     ]
@@ -201,8 +202,8 @@ def _families(f: Figures, totals: Totals) -> RenderableType:
 
 
 def summary(totals: Totals, seconds: float) -> str:
-    what = [plural(totals.batches, "micro-batch", "micro-batches"), plural(totals.rows, "row", "rows")]
-    what += [plural(totals.changes, "change", "changes")]
+    what = [plural(totals.batches, "micro-batch", "micro-batches"), plural(totals.rows, "row")]
+    what += [plural(totals.changes, "change")]
     what += [f"{totals.late:,} late"] if totals.late else []
     rows = totals.bad - totals.unread_files
     what += [f"{rows:,} bad"] if rows else []
@@ -240,10 +241,6 @@ def size(count: int) -> str:
 
 def rate(count: int, seconds: float) -> str:
     return f"{count / seconds if seconds else 0:,.0f}/s"
-
-
-def plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _warning(count: int, what: str) -> Text:

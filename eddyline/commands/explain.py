@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from eddyline.shell.session import plural
+from eddyline.shell.printing import plural
 from eddyline.spark.catalog.explaining import Explained, Source
 from eddyline.state.delta import MIN, times
 

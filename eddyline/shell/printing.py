@@ -161,3 +161,8 @@ def some(names: list[str], count: int) -> str:
 def natural(name: str) -> tuple[int, str]:
     """u9 before u10."""
     return len(name), name
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 row`, `2 rows`; `many` is for plurals that are not formed by an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

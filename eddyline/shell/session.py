@@ -15,7 +15,7 @@ from eddyline.errors import Error
 from eddyline.local.connection import Connection
 from eddyline.shell import commands
 from eddyline.shell.pieces import Piece, pieces
-from eddyline.shell.printing import Printer
+from eddyline.shell.printing import Printer, plural
 from eddyline.sql.cursor import Cursor, statements
 
 MAKES_CHANGES = ("INSERT", "UPDATE", "DELETE", ".LOAD", ".ADVANCE")
@@ -86,7 +86,3 @@ def moved(error: Error, text: str, whole: str, start: int) -> Error:
     if error.sql == text and error.span is not None:
         error.sql, error.span = whole, (start + error.span[0], start + error.span[1])
     return error
-
-
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -209,8 +209,8 @@ def test_a_checkpoint_of_another_version_is_refused(checkpoint: Path) -> None:
 
 def test_the_commands_do_without_spark(checkpoint: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from eddyline.commands import catalog;"
-        "from eddyline.shell.printing import Printer; catalog.show(Printer.plain(0), Path(sys.argv[1]), None, None);"
+        "import sys; from pathlib import Path; from eddyline.commands import query;"
+        "query.list_(Path(sys.argv[1]));"
         "assert not [m for m in sys.modules if m.startswith('pyspark')]"
     )
     done = subprocess.run([sys.executable, "-c", code, str(checkpoint)], capture_output=True, text=True, timeout=300)

@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from eddyline.commands import catalog as commands
+from eddyline.commands import query
 from eddyline.engine.actions import Action, DefineFunction, Quarantine
 from eddyline.errors import StateError
-from eddyline.shell.printing import Printer
 from eddyline.spark.catalog import exporting
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.trust import key_file
@@ -67,17 +66,16 @@ def test_commands_that_read_a_checkpoint_never_load_a_function(checkpoint: Path,
     proof = tmp_path / "proof"
     append(checkpoint, crafted(proof))
     (tmp_path / "add.sql").write_text(QUERY)
-    printer = Printer.plain(0)
-    commands.add_statements(printer, checkpoint, str(tmp_path / "add.sql"))
-    commands.show(printer, checkpoint, None, None)
-    commands.show_quarantined(printer, checkpoint)
-    commands.show_late(printer, checkpoint, None)
+    query.add(checkpoint, str(tmp_path / "add.sql"))
+    query.list_(checkpoint)
+    query.quarantined(checkpoint)
+    query.late(checkpoint)
     for statement in ("SHOW FUNCTIONS", "SHOW QUERIES", "SHOW STREAMS", "EXPLAIN q"):
         catalog_of(checkpoint).execute(statement)
     assert list(inspecting.facts(checkpoint))
     list(verifying.problems(checkpoint))
     exporting.export(checkpoint, tmp_path / "exported")
-    commands.drop(printer, checkpoint, ["q"], None)
+    query.drop(checkpoint, ["q"])
     assert not proof.exists()
 
 
