@@ -13,7 +13,7 @@ from eddyline.cli import app
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.epochs import begin_epoch
 from eddyline.spark.run.checkpoint import Alone, Fixed, begin, catalog_of
-from eddyline.spark.run.relocating import relocate
+from eddyline.spark.run.spark_files import relocate
 from eddyline.spark.run.verifying import problems
 
 SCRIPT = """

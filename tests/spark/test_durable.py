@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from eddyline.spark.output import delivery
-from eddyline.spark.run.plan_files import sync_plan
 from eddyline.spark.run.settings import write_whole
+from eddyline.spark.run.spark_files import sync_plan
 from tests.spark.setbacks import ADD, SINK, bare, take
 
 pytestmark = pytest.mark.usefixtures("apart")

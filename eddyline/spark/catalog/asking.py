@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from eddyline.session.show import StreamFigures
 from eddyline.spark.output.counts import Counts, RelationCounts, read_counts
 from eddyline.spark.run.settings import has_begun
 from eddyline.sql.catalog import Stream
-from eddyline.state.delta import MIN, times
+from eddyline.state.delta import times
 
 if TYPE_CHECKING:
     from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
@@ -37,7 +37,7 @@ def counts_of(own: Path) -> Counts | None:
     return Counts() if counts is None and not has_begun(own.parent) else counts
 
 
-def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
+def watermarks(own: Path, streams: Iterable[Stream]) -> dict[str, int]:
     """The watermark after the last micro-batch by stream, in lower case; MIN: no row has arrived."""
     clocks: dict[str, Any] = {}
     for file in sorted((own / "clocks").glob("[0-9]*.json"), reverse=True):
@@ -46,11 +46,7 @@ def watermarks(own: Path, streams: Sequence[Stream]) -> dict[str, int]:
             break
         except (OSError, ValueError):
             continue  # removed by the pipeline meanwhile, or damaged: use the one before it
-    marks = {}
-    for stream in streams:
-        clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
-        marks[stream.name.lower()] = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
-    return marks
+    return {s.name.lower(): StreamClock(s.delay, **clocks.get(s.name.lower(), {})).watermark for s in streams}
 
 
 def dead_letters(own: Path, relation: str) -> pa.Table | None:

@@ -8,7 +8,6 @@ files of its sinks, from the newest on, in at most `MOST_FILES` of them.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,9 +27,8 @@ from eddyline.spark.catalog.asking import counts_of, watermarks
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.offsets import last_batch
 from eddyline.spark.output.counts import Counts, FamilyCounts, RelationCounts
-from eddyline.spark.output.epochs import run_starts
-from eddyline.spark.output.places import FILES, sink_path
 from eddyline.spark.run.checkpoint import catalog_of, fixed, is_running
+from eddyline.spark.run.rewinding import file_sinks
 from eddyline.spark.worker.placement import partitioning_of
 from eddyline.sql.catalog import Sink, Stream
 
@@ -99,7 +97,7 @@ def explained(checkpoint: Path, name: str) -> Explained:
     batch = last_batch(checkpoint / "commits")
     in_force = None if batch is None else commit_of(checkpoint, batch)
     out = pipeline_catalog.quarantined.get(family.number, {})
-    sinks = list(_sinks(pipeline_catalog, checkpoint, family, None if query is None else name))
+    sinks = list(_sinks(checkpoint, family, None if query is None else name))
     last, searched, unsearched = (None, 0, 0) if query is None else _last_change(sinks, name)
     return Explained(
         name,
@@ -148,16 +146,9 @@ def _registered_after(pipeline_catalog: PipelineCatalog, family: Family, name: s
 # sinks
 
 
-def _sinks(
-    pipeline_catalog: PipelineCatalog, checkpoint: Path, family: Family, query: str | None
-) -> Iterator[tuple[Sink, Path]]:
-    """The file sinks that get the changes, with their folders; relative paths begin where the last run was started."""
-    starts = run_starts(checkpoint)
-    base = starts[-1].base if starts else os.getcwd()
-    for sink in pipeline_catalog.catalog.sinks:
-        if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
-            continue
-        place = sink_path(sink, base)
+def _sinks(checkpoint: Path, family: Family, query: str | None) -> Iterator[tuple[Sink, Path]]:
+    """The file sinks that get the changes, with the folders of the changes."""
+    for sink, place in file_sinks(checkpoint):
         targets = [t.lower() for t in sink.targets]
         if not targets and family.kind != "view":
             yield sink, place / folder_name(family.name)

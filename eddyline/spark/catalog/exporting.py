@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote, unquote, urlparse
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +30,10 @@ from eddyline.engine.family import Family
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog.externals import Rules
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
+from eddyline.spark.input.offsets import files_between, log_entry_of, source_offsets
 from eddyline.spark.output.epochs import committed
-from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of, fixed, script_text
-from eddyline.spark.run.settings import pipeline_file, write_whole
+from eddyline.spark.run.checkpoint import Fixed, begin, catalog_of, fixed, require_fixed, script_text
+from eddyline.spark.run.settings import sources_of, write_whole
 from eddyline.sql.catalog import Sink
 from eddyline.sql.parser import parse
 from eddyline.sql.statements import CreateQuery
@@ -72,8 +73,7 @@ def export(checkpoint: Path, target: Path) -> list[ExportedFamily]:
     write_whole(target / "pipeline.sql", "".join(f"{line}\n" for line in script(pipeline_catalog)))
     write_whole(target / "sinks.sql", "".join(f"{s.sql};\n" for s in late))
     (target / "position.json").write_text(json.dumps(position(checkpoint), indent=1), encoding="utf-8")
-    known = fixed(checkpoint)
-    assert known is not None
+    known = require_fixed(checkpoint)
     manifest: dict[str, Any] = {"format": FORMAT, "buckets": known.buckets, "clock": known.clock}
     manifest |= {"families": [asdict(f) for f in families]}
     (target / "families.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
@@ -112,30 +112,14 @@ def _is_early(sink: Sink, pipeline_catalog: PipelineCatalog) -> bool:
 
 def position(checkpoint: Path) -> dict[str, Any]:
     """How far each source was read: the files of those that are folders, else the offset in Spark's log."""
-    batch = committed(checkpoint)
-    names = json.loads(pipeline_file(checkpoint).read_text()).get("sources", [])
+    offsets = source_offsets(checkpoint, committed(checkpoint))
     positions: dict[str, Any] = {}
-    if batch < 0:
-        return positions
-    offsets = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
-    for i, (name, line) in enumerate(zip(names, offsets, strict=False)):
-        offset = json.loads(line) if line.startswith("{") else line
+    for i, (name, offset) in enumerate(zip(sources_of(checkpoint), offsets, strict=False)):
         if name and isinstance(offset, dict) and "logOffset" in offset:
-            positions[name] = {"files": sorted(_files(checkpoint / "sources" / str(i), offset["logOffset"]))}
+            positions[name] = {"files": sorted(files_between(checkpoint, i, -1, log_entry_of(offset)))}
         elif name:
             positions[name] = {"offset": offset}
     return positions
-
-
-def _files(log: Path, last: int) -> set[str]:
-    paths = set()
-    for file in log.glob("*"):
-        if not file.name.startswith("."):
-            for line in file.read_text().splitlines()[1:]:
-                entry = json.loads(line)
-                if entry["batchId"] <= last:
-                    paths.add(unquote(urlparse(entry["path"]).path))
-    return paths
 
 
 # importing

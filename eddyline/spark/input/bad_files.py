@@ -7,13 +7,11 @@ that Spark reads itself; one that is missing when the micro-batch ends may have 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +21,7 @@ from eddyline.errors import DataError
 from eddyline.spark.input.file_rows import Unread
 from eddyline.spark.input.listing import lists_files, local_files
 from eddyline.spark.input.long_records import limit_of, long_record
+from eddyline.spark.input.offsets import files_between, log_entry_of, source_offsets
 from eddyline.spark.output.outputs import in_utc, unique
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Stream, Table
@@ -96,25 +95,9 @@ def _why(file: Unread) -> str:
 
 def files_of(checkpoint: Path, source: int, batch: int) -> Iterator[str]:
     """The files that Spark listed for a source in a micro-batch."""
-    first, last = (_log_offset(checkpoint / "offsets" / str(b), source) for b in (batch - 1, batch))
-    log = checkpoint / "sources" / str(source)
-    seen: set[str] = set()
-    for entry in range(first + 1, last + 1):
-        # Spark regularly writes one file for all entries so far instead of one for the last entry.
-        file = next((f for f in (log / str(entry), log / f"{entry}.compact") if f.exists()), None)
-        for line in file.read_text().splitlines()[1:] if file is not None else ():
-            listed = json.loads(line)
-            if first < listed["batchId"] <= last and listed["path"] not in seen:
-                seen.add(listed["path"])
-                yield unquote(urlparse(listed["path"]).path)
-
-
-def _log_offset(file: Path, source: int) -> int:
-    if not file.exists():
-        return -1
-    lines = file.read_text().splitlines()[2:]
-    offset = json.loads(lines[source]) if source < len(lines) and lines[source].startswith("{") else {}
-    return int(offset.get("logOffset", -1))
+    both = (source_offsets(checkpoint, b) for b in (batch - 1, batch))
+    before, last = (log_entry_of(offsets[source]) if source < len(offsets) else -1 for offsets in both)
+    return files_between(checkpoint, source, before, last)
 
 
 def _write_dead_letters(settings: Settings, relation: Stream | Table, bad: Sequence[Unread], batch: int) -> None:

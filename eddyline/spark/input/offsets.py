@@ -7,8 +7,10 @@ A file `commits/N` exists when it has ended. Spark writes both by renaming, so o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from eddyline.errors import StateError
 
@@ -27,6 +29,39 @@ def read_offset(checkpoint: Path, batch: int) -> dict[str, Any]:
         return offset_in(file.read_text())
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise _damaged(checkpoint, file, e) from None
+
+
+def source_offsets(checkpoint: Path, batch: int) -> list[Any]:
+    """The offsets of all sources in a micro-batch, in order; empty if it was not planned.
+
+    A source of files has an object with `logOffset`, the number of the last entry in its log; -1: there is none.
+    """
+    file = checkpoint / "offsets" / str(batch)
+    lines = file.read_text().splitlines()[2:] if file.exists() else []
+    return [json.loads(line) if line.startswith("{") else line for line in lines]
+
+
+def log_entry_of(offset: Any) -> int:
+    """The last entry in the log of a source of files; -1 if there is none, or the source has no files."""
+    return int(offset.get("logOffset", -1)) if isinstance(offset, dict) else -1
+
+
+def entry_files(checkpoint: Path, source: int, entry: int) -> list[Path]:
+    """Where an entry of a source's log may be: Spark regularly writes all entries so far in place of the last one."""
+    log = checkpoint / "sources" / str(source)
+    return [log / str(entry), log / f"{entry}.compact"] if entry >= 0 else []
+
+
+def files_between(checkpoint: Path, source: int, before: int, last: int) -> Iterator[str]:
+    """The files that Spark listed for a source in the entries of its log after `before`, up to `last`."""
+    seen: set[str] = set()
+    for entry in range(before + 1, last + 1):
+        file = next((f for f in entry_files(checkpoint, source, entry) if f.exists()), None)
+        for line in file.read_text().splitlines()[1:] if file is not None else ():
+            listed = json.loads(line)
+            if before < listed["batchId"] <= last and listed["path"] not in seen:
+                seen.add(listed["path"])
+                yield unquote(urlparse(listed["path"]).path)
 
 
 def check_logs(checkpoint: Path) -> None:

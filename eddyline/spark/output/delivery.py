@@ -46,9 +46,9 @@ from eddyline.spark.output.reports import write_reports
 from eddyline.spark.output.sending import Consumer, Sending, send
 from eddyline.spark.run.disk import writing
 from eddyline.spark.run.failures import interrupted_briefly, is_interruption
-from eddyline.spark.run.plan_files import sync_plan
 from eddyline.spark.run.private import locked, open_private
 from eddyline.spark.run.settings import Settings, write_whole
+from eddyline.spark.run.spark_files import sync_plan
 from eddyline.spark.run.stages import as_batch
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.declared import declared

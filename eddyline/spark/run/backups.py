@@ -21,9 +21,9 @@ from eddyline.delivery.marks import STAGED
 from eddyline.errors import StateError
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.output.epochs import committed, planned
-from eddyline.spark.run.checkpoint import Alone, fixed
+from eddyline.spark.run.checkpoint import Alone, require_fixed
 from eddyline.spark.run.private import make_private
-from eddyline.spark.run.relocating import relocate
+from eddyline.spark.run.spark_files import relocate
 
 FORMAT = 1
 MANIFEST, COPY = "backup.json", "checkpoint"
@@ -59,9 +59,7 @@ def files_below(checkpoint: Path) -> Iterator[str]:
 
 def back_up(checkpoint: Path, target: Path) -> Backup:
     """Copies a checkpoint; raises if a run is active on it."""
-    known = fixed(checkpoint)
-    if known is None:
-        raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
+    known = require_fixed(checkpoint)
     _require_free(target, "backup")
     if target.absolute().is_relative_to(checkpoint):
         raise StateError("A backup cannot lie inside of its checkpoint.", hint="Choose another folder.")
@@ -126,8 +124,7 @@ def put_in_place(unpacked: Path, checkpoint: Path) -> Path | None:
 
 def move(checkpoint: Path, target: Path) -> None:
     """Moves a checkpoint, also to another file system; raises if a run is active on it."""
-    if fixed(checkpoint) is None:
-        raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
+    require_fixed(checkpoint)
     _require_free(target, "checkpoint")
     if target.is_relative_to(checkpoint):
         raise StateError("A checkpoint cannot be moved into itself.", hint="Choose another folder.")

@@ -57,6 +57,15 @@ def fixed(folder: Path) -> Fixed | None:
         raise StateError(f"{str(file)!r} is damaged.", hint="Restore the whole checkpoint.") from None
 
 
+def require_fixed(folder: Path) -> Fixed:
+    """The properties that the first run fixed; raises if the folder is not the checkpoint of a pipeline."""
+    known = fixed(folder)
+    if known is None:
+        kind = "is not the checkpoint of a pipeline" if folder.exists() else "does not exist"
+        raise StateError(f"{str(folder)!r} {kind}.", hint="`eddyline run` begins one: give the same --checkpoint.")
+    return known
+
+
 def make_own(folder: Path) -> None:
     """Creates the checkpoint, if it does not exist, and Eddyline's folder in it, accessible only to the owner.
 
@@ -155,9 +164,7 @@ def catalog_of(checkpoint: str | Path, rules: Rules | None = None) -> PipelineCa
     `rules` restrict declarations; by default they are the rules for authors other than the operator.
     """
     folder = folder_of(checkpoint)
-    if fixed(folder) is None:
-        kind = "is not the checkpoint of a pipeline" if folder.exists() else "does not exist"
-        raise StateError(f"{str(folder)!r} {kind}.", hint="`eddyline run` begins one: give the same --checkpoint.")
+    require_fixed(folder)
     own = folder / "eddyline"
     catalog = PipelineCatalog(CommitLog(own / "catalog"), rules or Rules("others", own=own))
     catalog.catch_up()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from eddyline.delivery.marks import last_batch, read_mark
-from eddyline.engine.clocks import StreamClock
 from eddyline.errors import StateError
+from eddyline.spark.catalog.asking import watermarks
 from eddyline.spark.output.epochs import committed, planned, run_starts
-from eddyline.spark.run.checkpoint import FORMAT, catalog_of, fixed
+from eddyline.spark.run.checkpoint import FORMAT, catalog_of, require_fixed
 from eddyline.spark.run.rewinding import file_sinks
-from eddyline.spark.run.settings import pipeline_file
+from eddyline.spark.run.settings import sources_of
 from eddyline.state.delta import MIN
 
 SHOWN = 50  # the number of families that are listed, largest first
@@ -28,11 +27,8 @@ class Fact:
 
 def facts(checkpoint: Path) -> Iterator[Fact]:
     """The facts about a checkpoint, in the order in which they are shown."""
-    known = fixed(checkpoint)
-    if known is None:
-        raise StateError(f"{str(checkpoint)!r} is not the checkpoint of a pipeline.")
+    known = require_fixed(checkpoint)
     pipeline_catalog = catalog_of(checkpoint)
-    saved = json.loads(pipeline_file(checkpoint).read_text())
     yield Fact("checkpoint", str(checkpoint))
     yield Fact("format", str(FORMAT))
     yield Fact("identity", known.identity or "none, from an older version")
@@ -43,10 +39,10 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
     yield Fact("clock", known.clock)
     yield Fact("micro-batches", f"{planned(checkpoint) + 1} planned, {committed(checkpoint) + 1} committed")
     yield Fact("catalog version", f"{pipeline_catalog.version}")
-    yield Fact("sources", ", ".join(n for n in saved.get("sources", []) if n) or "none yet")
-    clocks = clocks_of(checkpoint)
+    yield Fact("sources", ", ".join(filter(None, sources_of(checkpoint))) or "none yet")
+    marks = watermarks(checkpoint / "eddyline", pipeline_catalog.catalog.streams)
     for stream in pipeline_catalog.catalog.streams:
-        yield Fact(f"stream {stream.name}", _watermark(clocks.get(stream.name.lower(), {}), stream.delay))
+        yield Fact(f"stream {stream.name}", _watermark(marks[stream.name.lower()]))
     for table in pipeline_catalog.catalog.tables:
         rows = f"{len(pipeline_catalog.tables[table.name.lower()]):,} rows"
         yield Fact(f"table {table.name}", rows if table.external is None else "from a source")
@@ -68,13 +64,6 @@ def facts(checkpoint: Path) -> Iterator[Fact]:
         yield Fact(f"bytes of {name}", f"{size:,}")
 
 
-def clocks_of(checkpoint: Path) -> dict[str, dict[str, int]]:
-    """The clocks of streams after the last committed micro-batch."""
-    file = checkpoint / "eddyline" / "clocks" / f"{committed(checkpoint):09}.json"
-    clocks: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
-    return clocks
-
-
 def sizes(checkpoint: Path) -> dict[str, int]:
     """Bytes of each part of a checkpoint."""
     parts = {
@@ -89,8 +78,7 @@ def sizes(checkpoint: Path) -> dict[str, int]:
     }
 
 
-def _watermark(clock: Mapping[str, int], delay: int) -> str:
-    watermark = StreamClock(delay, clock.get("high", MIN), clock.get("floor", MIN)).watermark
+def _watermark(watermark: int) -> str:
     if watermark == MIN:
         return "no row yet"
     return f"watermark {datetime(1970, 1, 1) + timedelta(microseconds=watermark)}"

@@ -39,10 +39,10 @@ from eddyline.spark.run.checkpoint import Alone, Fixed, begin, check_catalog, fi
 from eddyline.spark.run.failures import ConnectionLost, error_in, is_interruption, reaching_spark
 from eddyline.spark.run.listener import ProgressListener, Watch
 from eddyline.spark.run.progress import Figures, Listener, Progress
-from eddyline.spark.run.relocating import relocate
 from eddyline.spark.run.run import Run
 from eddyline.spark.run.session import is_local, use_own_python
 from eddyline.spark.run.settings import Settings, fix_sources
+from eddyline.spark.run.spark_files import relocate
 from eddyline.spark.run.stages import PACKED, REPORTS, Process, pack
 from eddyline.spark.run.starting import cores
 from eddyline.spark.worker.keys import bucket_keys

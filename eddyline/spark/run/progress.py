@@ -269,8 +269,7 @@ def _streams(
     streams: dict[str, OfStream] = {}
     with pipeline_catalog.guard:
         for stream in pipeline_catalog.catalog.streams:
-            clock = clocks.get(stream.name.lower(), {"high": MIN, "floor": MIN})
-            watermark = StreamClock(stream.delay, clock["high"], clock["floor"]).watermark
+            watermark = StreamClock(stream.delay, **clocks.get(stream.name.lower(), {})).watermark
             streams[stream.name.lower()] = OfStream(watermark=None if watermark == MIN else watermark / 1e6)
     for p in packed:
         name = p["relation"].lower()

@@ -27,11 +27,11 @@ class SinkRewind:
 
 
 def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
-    """The file sinks of a checkpoint's catalog, with their folders as the last run had them."""
+    """The file sinks of a checkpoint's catalog, with their folders; relative paths begin where the last run began."""
     starts = run_starts(checkpoint)
     base = starts[-1].base if starts else str(Path.cwd())
     for sink in catalog_of(checkpoint).catalog.sinks:
-        if sink.external.format.lower() in FILES:
+        if sink.external.format.lower() in FILES and "path" in sink.external.options:
             yield sink, sink_path(sink, base)
 
 

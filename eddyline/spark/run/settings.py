@@ -58,12 +58,17 @@ def pipeline_file(checkpoint: Path) -> Path:
     return checkpoint / "eddyline" / "pipeline.json"
 
 
+def _properties(checkpoint: Path) -> dict[str, Any]:
+    """The properties of a checkpoint; empty if it does not exist yet or they cannot be read."""
+    try:
+        return dict(json.loads(pipeline_file(checkpoint).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
 def identity_of(checkpoint: Path) -> str:
     """The identity of a checkpoint; empty if it has none or does not exist yet."""
-    try:
-        return str(json.loads(pipeline_file(checkpoint).read_text()).get("identity", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+    return str(_properties(checkpoint).get("identity", ""))
 
 
 def fix_sources(settings: Settings, names: Sequence[str]) -> None:
@@ -83,11 +88,7 @@ def fix_sources(settings: Settings, names: Sequence[str]) -> None:
 
 def sources_of(checkpoint: Path) -> list[str]:
     """The streams and tables, in lower case, that had sources when the checkpoint was last started."""
-    try:
-        saved = json.loads(pipeline_file(checkpoint).read_text())
-        return [str(name) for name in saved.get("sources", ())]
-    except (OSError, ValueError, AttributeError):
-        return []
+    return [str(name) for name in _properties(checkpoint).get("sources", ())]
 
 
 def has_begun(checkpoint: Path) -> bool:

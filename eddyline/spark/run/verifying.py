@@ -17,9 +17,9 @@ from pathlib import Path
 from eddyline.delivery.marks import folders_of, last_batch, parts_of, read_mark
 from eddyline.errors import Error
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.input.offsets import offset_in
+from eddyline.spark.input.offsets import entry_files, log_entry_of, offset_in, source_offsets
 from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
-from eddyline.spark.run.checkpoint import fixed
+from eddyline.spark.run.checkpoint import require_fixed
 from eddyline.spark.run.rewinding import file_sinks
 
 _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
@@ -28,12 +28,9 @@ _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 def problems(checkpoint: Path) -> Iterator[str]:
     """The problems of a checkpoint; empty if there are none."""
     try:
-        known = fixed(checkpoint)
+        known = require_fixed(checkpoint)
     except Error as e:
-        yield str(e.message)
-        return
-    if known is None:
-        yield f"{str(checkpoint)!r} is not the checkpoint of a pipeline."
+        yield e.message
         return
     yield from _checksums(checkpoint)
     yield from _catalog(checkpoint)
@@ -86,7 +83,7 @@ def _batches(checkpoint: Path) -> Iterator[str]:
             commit = offset_in(file.read_text())["commit"]
             if commit > CommitLog(checkpoint / "eddyline" / "catalog").latest():
                 yield f"Micro-batch {batch} has commit {commit} of the catalog, which is missing."
-            yield from _sources(checkpoint, file)
+            yield from _sources(checkpoint, batch)
         except FileNotFoundError:
             yield f"{file} is missing."
         except (ValueError, KeyError, TypeError):
@@ -101,13 +98,11 @@ def _batches(checkpoint: Path) -> Iterator[str]:
             yield f"{clocks} is damaged."
 
 
-def _sources(checkpoint: Path, offsets: Path) -> Iterator[str]:
+def _sources(checkpoint: Path, batch: int) -> Iterator[str]:
     """Checks that the log of every file source has the entry that the offsets of a micro-batch name."""
-    for i, line in enumerate(offsets.read_text().splitlines()[2:]):
-        offset = json.loads(line) if line.startswith("{") else {}
-        entry = offset.get("logOffset", -1)
-        files = [checkpoint / "sources" / str(i) / name for name in (f"{entry}", f"{entry}.compact")]
-        if entry >= 0 and not any(f.exists() for f in files):
+    for source, offset in enumerate(source_offsets(checkpoint, batch)):
+        files = entry_files(checkpoint, source, log_entry_of(offset))
+        if files and not any(f.exists() for f in files):
             yield f"{files[0]} is missing."
 
 

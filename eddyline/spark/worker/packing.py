@@ -211,8 +211,7 @@ class Packer:
 
     def _watermark(self, stream: str, partition: Partition) -> int:
         """The watermark of a stream before the micro-batch."""
-        before = partition.moment.clocks.get(stream, {"high": MIN, "floor": MIN})
-        return StreamClock(self.catalog.streams[stream].delay, before["high"], before["floor"]).watermark
+        return StreamClock(self.catalog.streams[stream].delay, **partition.moment.clocks.get(stream, {})).watermark
 
 
 def _set_apart(
