@@ -16,14 +16,13 @@ from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.externals import Rules
 from eddyline.spark.catalog.overlaps import require_apart
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
+from eddyline.spark.input.listing import FILES as FILE_SOURCES
+from eddyline.spark.input.listing import has_pattern, option_of
 from eddyline.spark.output.places import FILES, local_path, require_usable_path, scheme_of
 from eddyline.spark.run.checkpoint import catalog_of, check_catalog, fixed, script_text
 from eddyline.spark.run.settings import has_begun, pipeline_file
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.sql.parser import parse
-
-FILE_SOURCES = ("json", "csv", "xml", "parquet", "orc", "avro", "text")  # formats that read the files of a path
-_PATTERN = set("*?[{")  # a path with one of these matches files that may be created later
 
 
 def check(script: Path, folder: Path, allowed: Sequence[str] = ()) -> None:
@@ -73,10 +72,10 @@ def _check_source(relation: Stream | Table) -> None:
     if external is None or external.format.lower() not in FILE_SOURCES:
         return
     what = f"{'stream' if isinstance(relation, Stream) else 'table'} {relation.name!r}"
-    path = next((v for k, v in external.options.items() if k.lower() == "path"), None)
+    path = option_of(relation, "path")
     if path is None:
         raise CatalogError(f"The {what} has no path.", hint=f"USING {external.format} OPTIONS (path '…').")
-    if scheme_of(path) not in ("", "file") or _PATTERN & set(path):
+    if scheme_of(path) not in ("", "file") or has_pattern(path):
         return  # only Spark can check it
     place = local_path(path, f"path of {what}").absolute()
     if not place.exists():

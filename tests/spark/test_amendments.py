@@ -22,7 +22,7 @@ from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
 from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.netting import net
+from eddyline.spark.catalog.following import net
 from eddyline.spark.output.outputs import PER_ATTEMPT, PER_WRITER
 from eddyline.spark.run.checkpoint import catalog_of
 from eddyline.spark.run.settings import Settings, write_whole

@@ -106,14 +106,12 @@ def stats(pipeline_catalog: PipelineCatalog) -> dict[str, Any]:
     changes = {f.name: _changes(counts, f.number) for f in registry}
     return {
         "queries": sum(len(f.queries) for f in registry if f.kind != "view"),
-        "rows": _sum(None if c is None else c.rows for c in of.values()),
-        "late": _sum(None if c is None else c.late for c in of.values()),
+        "rows": _sum(getattr(c, "rows", None) for c in of.values()),
+        "late": _sum(getattr(c, "late", None) for c in of.values()),
         "changes": _sum(changes.values()),
         "streams": {
             name: {
-                "rows": None if c is None else c.rows,
-                "late": None if c is None else c.late,
-                "bad": None if c is None else c.bad,
+                **{figure: getattr(c, figure, None) for figure in ("rows", "late", "bad")},
                 "watermark": moment,
             }
             for (name, c), moment in zip(of.items(), moments, strict=True)

@@ -11,34 +11,18 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.delivery.durable import fsync_folder, make_folder
-from eddyline.engine.actions import (
-    Action,
-    AddQueries,
-    AddQuery,
-    ChangeTable,
-    Define,
-    DefineFunction,
-    DropQueries,
-    DropQuery,
-    FixCells,
-    LoadQueries,
-    NewFamily,
-    NextFamily,
-    Quarantine,
-    RemoveFamily,
-    ScriptRun,
-    SplitQueries,
-    Undefine,
-)
+from eddyline.engine import actions
+from eddyline.engine.actions import Action
 from eddyline.errors import StateError
 from eddyline.spark.run.disk import writing
 from eddyline.spark.run.private import locked, make_private, open_private
@@ -46,43 +30,39 @@ from eddyline.spark.worker import blocks
 
 FORMAT = 1
 _RESTORE = "Restore the whole checkpoint."
-
-
-_PLAIN = {
-    c.__name__: c
-    for c in (Define, Undefine, NewFamily, RemoveFamily, FixCells, SplitQueries, Quarantine, NextFamily, ScriptRun)
-}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Action)}
 
 
 def _encode(action: Action) -> bytes:
-    kind = type(action).__name__
+    """An action as a block: its arrays are the columns, its other fields are in the header."""
+    header: dict[str, Any] = {"action": type(action).__name__}
+    columns: dict[str, Any] = {}
     match action:
-        case AddQueries():
-            columns = {"query": action.names} | {f"p{i}": p for i, p in enumerate(action.params)}
-            return blocks.encode({"action": kind, "family": action.family}, pa.table(columns))
-        case LoadQueries():
-            columns = {"id": pa.array(action.ids), "query": action.names}
-            columns |= {f"p{i}": p for i, p in enumerate(action.params)}
-            header = {"action": kind, "family": action.family, "next_id": action.next_id}
-            return blocks.encode(header, pa.table(columns))
-        case DropQueries():
-            return blocks.encode({"action": kind, "family": action.family}, pa.table({"id": action.ids}))
-        case ChangeTable():
-            header = {"action": kind, "table": action.table, "gone": action.gone.tolist()}
-            return blocks.encode(header, pa.table({f"c{i}": c for i, c in enumerate(action.new)}))
-        case Define():
-            return blocks.encode({"action": kind, "sql": action.sql})
-        case NewFamily():
-            header = {"action": kind, "number": action.number, "name": action.name, "kind": action.kind}
-            return blocks.encode(header | {"sql": action.sql, "in_lists": action.in_lists})
-        case AddQuery() | DropQuery():
-            raise TypeError(f"{kind} is written as columns")
-        case DefineFunction():
-            header = {"action": kind, "name": action.name, "takes": list(action.takes), "gives": action.gives}
+        case actions.AddQueries():
+            header["family"] = action.family
+            columns = {"query": action.names} | _numbered("p", action.params)
+        case actions.LoadQueries():
+            header |= {"family": action.family, "next_id": action.next_id}
+            columns = {"id": action.ids, "query": action.names} | _numbered("p", action.params)
+        case actions.DropQueries():
+            header["family"] = action.family
+            columns = {"id": action.ids}
+        case actions.ChangeTable():
+            header |= {"table": action.table, "gone": action.gone.tolist()}
+            columns = _numbered("c", action.new)
+        case actions.DefineFunction():
+            header |= {"name": action.name, "takes": list(action.takes), "gives": action.gives}
             header |= {"kind": action.kind} if action.kind != "scalar" else {}
-            return blocks.encode(header, pa.table({"body": pa.array([action.body], pa.large_binary())}))
-        case _:
-            return blocks.encode({"action": kind, **asdict(action)})
+            columns = {"body": pa.array([action.body], pa.large_binary())}
+        case actions.AddQuery() | actions.DropQuery():
+            raise TypeError(f"{header['action']} is written as columns")
+        case _:  # without the objects that only the process that made them has
+            header |= {f.name: getattr(action, f.name) for f in fields(action) if f.compare}
+    return blocks.encode(header, pa.table(columns))
+
+
+def _numbered(prefix: str, columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
+    return {f"{prefix}{i}": column for i, column in enumerate(columns)}
 
 
 def _decode(block: bytes) -> Action:
@@ -91,21 +71,23 @@ def _decode(block: bytes) -> Action:
     kind = header.pop("action")
     match kind:
         case "AddQueries":
-            return AddQueries(header["family"], columns[0], tuple(columns[1:]))
+            header |= {"names": columns[0], "params": tuple(columns[1:])}
         case "LoadQueries":
-            ids = np.array(columns[0].to_numpy(), np.int64)
-            return LoadQueries(header["family"], header["next_id"], ids, columns[1], tuple(columns[2:]))
-        case "Quarantine":
-            return Quarantine(header["family"], tuple(header["ids"]), header["error"])
+            header |= {"ids": _ids(columns[0]), "names": columns[1], "params": tuple(columns[2:])}
         case "DropQueries":
-            return DropQueries(header["family"], np.array(columns[0].to_numpy(), np.int64))
+            header["ids"] = _ids(columns[0])
+        case "Quarantine":
+            header["ids"] = tuple(header["ids"])
         case "ChangeTable":
-            return ChangeTable(header["table"], np.array(header["gone"], np.int64), tuple(columns))
+            header |= {"gone": np.array(header["gone"], np.int64), "new": tuple(columns)}
         case "DefineFunction":
-            body, takes = columns[0][0].as_py(), tuple(header["takes"])
-            return DefineFunction(header["name"], takes, header["gives"], body, header.get("kind", "scalar"))
-        case _:
-            return _PLAIN[kind](**header)
+            header |= {"takes": tuple(header["takes"]), "body": columns[0][0].as_py()}
+    action: Action = _KINDS[kind](**header)
+    return action
+
+
+def _ids(column: pa.Array) -> Ints:
+    return np.array(column.to_numpy(), np.int64)
 
 
 class CommitLog:
@@ -150,15 +132,15 @@ class CommitLog:
         with locked(lock, self.path / "lock", busy) as held:
             yield held
 
-    def append(self, actions: Sequence[Action]) -> int:
+    def append(self, commit: Sequence[Action]) -> int:
         """Writes the next commit atomically. The lock must be held."""
         number = self.latest() + 1
-        self._write(self._file(number), number, actions)
+        self._write(self._file(number), number, commit)
         return self.latest()
 
-    def write_snapshot(self, number: int, actions: Sequence[Action]) -> int:
+    def write_snapshot(self, number: int, snapshot: Sequence[Action]) -> int:
         """Returns its size in bytes. The lock must be held."""
-        return self._write(self._file(number, "snapshot"), number, actions)
+        return self._write(self._file(number, "snapshot"), number, snapshot)
 
     def trim(self, needed: int) -> None:
         """Removes commits and snapshots that only versions before `needed` need."""
@@ -189,10 +171,10 @@ class CommitLog:
 
     def _read(self, file: Path) -> list[Action]:
         try:
-            header, *actions = blocks.split(file.read_bytes())
-            fields = json.loads(header)
-            format_ = fields["format"]
-            if format_ == FORMAT and fields.get("digest", "") not in ("", blocks.digest(*actions)):
+            header, *encoded = blocks.split(file.read_bytes())
+            about = json.loads(header)
+            format_ = about["format"]
+            if format_ == FORMAT and about.get("digest", "") not in ("", blocks.digest(*encoded)):
                 raise ValueError("it does not hold what was written")
         except FileNotFoundError:
             raise StateError(f"The catalog's file {str(file)!r} is missing.", hint=_RESTORE) from None
@@ -203,11 +185,11 @@ class CommitLog:
                 f"The catalog's {file.suffix[1:]} {int(file.stem)} has format {format_}, this version reads {FORMAT}.",
                 hint="Use the version of Eddyline that wrote it.",
             )
-        return [_decode(a) for a in actions]
+        return [_decode(block) for block in encoded]
 
-    def _write(self, file: Path, number: int, actions: Sequence[Action]) -> int:
+    def _write(self, file: Path, number: int, commit: Sequence[Action]) -> int:
         temporary = self.path / f".{uuid4().hex}"
-        bodies = [_encode(a) for a in actions]
+        bodies = [_encode(action) for action in commit]
         header: dict[str, Any] = {"format": FORMAT, "number": number, "digest": blocks.digest(*bodies)}
         with writing(self._what()):
             try:

@@ -1,25 +1,29 @@
-"""Follower: applies the commits of a log, one by one, to an engine or to definitions alone."""
+"""Follower: applies the commits of a log, one by one, to an engine or to definitions alone.
+
+An amended micro-batch (`amendments.py`) applies the commits that made it fail and those that removed the cause. Applied
+one by one, they would start the cause before removing it. It therefore applies the net effect of all of them: families
+that are removed again are never started, and neither are queries that are dropped or put into quarantine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from eddyline.engine.actions import Action
+from eddyline.engine.actions import Action, DropQueries, NewFamily, Quarantine, RemoveFamily
 from eddyline.engine.definitions import Definitions, Since, from_the_start
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.netting import net
 
 Part = TypeVar("Part")
 Apply = Callable[[Action], list[Part]]
 
 
 class Follower:
-    def __init__(self, log: CommitLog, definitions: Definitions, version: int = 0) -> None:
-        """`version`: the last commit already applied to the definitions."""
+    def __init__(self, log: CommitLog, definitions: Definitions) -> None:
         self.log = log
         self.definitions = definitions
-        self.version = version
+        self.version = 0  # the last commit that was applied to the definitions
 
     def move_to(self, version: int, apply: Apply[Part], *, amended: bool = False) -> list[Part]:
         """Applies the commits up to a version, starting from a snapshot if none was applied yet; returns their parts.
@@ -56,3 +60,28 @@ class Follower:
 
     def can_move_to(self, version: int) -> bool:
         return self.version == version or (self.version < version and self.log.has(self.version + 1))
+
+
+@dataclass(frozen=True)
+class Net:
+    actions: list[Action]
+    removed: dict[int, set[int]]  # by family: queries that are dropped or put into quarantine by these actions
+
+
+def net(actions: Sequence[Action], families: Container[int]) -> Net:
+    """`families` exist before the actions; those that the actions remove are removed first."""
+    removed_families = {a.number for a in actions if isinstance(a, RemoveFamily)}
+    first: list[Action] = [RemoveFamily(n) for n in sorted(removed_families) if n in families]
+    kept = [a for a in actions if family_of(a) not in removed_families]
+    removed: dict[int, set[int]] = {}
+    for a in kept:
+        if isinstance(a, DropQueries | Quarantine):
+            removed.setdefault(a.family, set()).update(int(i) for i in a.ids)
+    return Net([*first, *kept], removed)
+
+
+def family_of(action: Action) -> int | None:
+    """The number of the family that an action changes; None if it changes none."""
+    if isinstance(action, NewFamily | RemoveFamily):
+        return action.number
+    return getattr(action, "family", None)

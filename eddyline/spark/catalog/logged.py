@@ -15,28 +15,15 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from eddyline.engine.actions import (
-    Action,
-    AddQueries,
-    AddQuery,
-    ChangeTable,
-    Define,
-    DropQueries,
-    DropQuery,
-    LoadQueries,
-    NextFamily,
-    Quarantine,
-    ScriptRun,
-    Split,
-)
+from eddyline.engine import actions
+from eddyline.engine.actions import Action
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.family import Family
 from eddyline.errors import StateError
 from eddyline.session.registry import Registry
 from eddyline.session.session import Contents, Session, new_family
 from eddyline.spark.catalog.commits import CommitLog
-from eddyline.spark.catalog.following import Follower
-from eddyline.spark.catalog.netting import family_of
+from eddyline.spark.catalog.following import Follower, family_of
 from eddyline.spark.catalog.splitting import decide
 from eddyline.spark.catalog.trust import Approvals, Bodies
 from eddyline.spark.input.seen import read_seen, seen_file
@@ -58,9 +45,9 @@ class LoggedSession:
 
     def reset(self) -> None:
         """Empties the catalog; the next `catch_up` reads the log from the beginning."""
-        self.version = 0
         self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
         self.definitions = Definitions(bodies=Bodies(self.approvals), quarantined="kept")
+        self._follower = Follower(self.log, self.definitions)
         self.session = Session(self.definitions, self._contents)
         self._journal: list[Action] = []
         self._first_added: dict[int, int] = {}  # by family: the id of the first query that the journal adds
@@ -73,11 +60,16 @@ class LoggedSession:
     def registry(self) -> Registry:
         return self.session.registry
 
+    @property
+    def version(self) -> int:
+        """The last commit that was applied."""
+        return self._follower.version
+
     # writing
 
-    def apply(self, action: Action) -> None:
+    def record(self, action: Action) -> None:
         """Applies an action, and records it for the commit that is open."""
-        if isinstance(action, AddQuery | AddQueries):
+        if isinstance(action, actions.AddQuery | actions.AddQueries):
             next_id = self.definitions.families[action.family].queries.next_id
             self._first_added.setdefault(action.family, next_id)
         self.definitions.apply(action)
@@ -109,9 +101,9 @@ class LoggedSession:
     def _write(self) -> None:
         try:
             if self._journal:
-                actions = list(self._combined(self._journal))
+                commit = list(self._combined(self._journal))
                 self._journal, self._first_added = [], {}
-                self.version = self.log.append(actions)
+                self._follower.version = self.log.append(commit)
                 self._write_snapshot()
         except BaseException:
             self.reset()  # the applied actions are not in the log
@@ -119,18 +111,18 @@ class LoggedSession:
 
     def _combined(self, journal: Sequence[Action]) -> Iterator[Action]:
         """The same actions, with single queries combined into columns and a family's split before its queries."""
-        singles: dict[int, list[AddQuery]] = {}
+        singles: dict[int, list[actions.AddQuery]] = {}
         for action in journal:
             number = family_of(action)
-            if isinstance(action, AddQuery):
+            if isinstance(action, actions.AddQuery):
                 singles.setdefault(action.family, []).append(action)
                 continue
             if number in singles:
                 yield from self._added(number, singles.pop(number))
             match action:
-                case DropQuery():
-                    yield DropQueries(action.family, np.array([action.id], np.int64))
-                case AddQueries():
+                case actions.DropQuery():
+                    yield actions.DropQueries(action.family, np.array([action.id], np.int64))
+                case actions.AddQueries():
                     yield from self._split(action.family)
                     yield action
                 case _:
@@ -138,12 +130,12 @@ class LoggedSession:
         for number, added in singles.items():
             yield from self._added(number, added)
 
-    def _added(self, number: int, added: Sequence[AddQuery]) -> Iterator[Action]:
+    def _added(self, number: int, added: Sequence[actions.AddQuery]) -> Iterator[Action]:
         family = self.definitions.families.get(number)
         if family is not None:  # not removed by the same commit
             yield from self._split(number)
             columns = as_columns([a.values for a in added], family.bound.params)
-            yield AddQueries(number, pa.array([a.name for a in added], pa.string()), tuple(columns))
+            yield actions.AddQueries(number, pa.array([a.name for a in added], pa.string()), tuple(columns))
 
     def _split(self, number: int) -> Iterator[Action]:
         family = self.definitions.families.get(number)
@@ -153,7 +145,7 @@ class LoggedSession:
                 self.definitions.apply(decided)
                 yield decided
 
-    def decide_split(self, family: Family) -> Split | None:
+    def decide_split(self, family: Family) -> actions.Split | None:
         """The split of a family that has none yet; None if its plan determines it."""
         seen = partial(read_seen, seen_file(self.log.path.parent))
         is_new = self._first_added.get(family.number, 1) == 0
@@ -175,13 +167,13 @@ class LoggedSession:
         """The actions that turn empty definitions into these."""
         definitions = self.definitions
         for relation in [*self.catalog.streams, *self.catalog.tables]:
-            yield Define(relation.sql)
+            yield actions.Define(relation.sql)
         for name, table in definitions.tables.items():
             if len(table):
-                yield ChangeTable(name, np.empty(0, np.int64), tuple(table.columns))
+                yield actions.ChangeTable(name, np.empty(0, np.int64), tuple(table.columns))
         yield from definitions.function_actions.values()
         for view in self.catalog.views:
-            yield Define(view.sql)
+            yield actions.Define(view.sql)
         for family in self.registry:
             yield new_family(family)
             if family.number in definitions.splits:
@@ -189,14 +181,16 @@ class LoggedSession:
             rows = family.queries.rows()
             live = rows.live()
             params = tuple(rows.all_params_at(live))
-            yield LoadQueries(family.number, family.queries.next_id, rows.ids_at(live), rows.names_at(live), params)
+            yield actions.LoadQueries(
+                family.number, family.queries.next_id, rows.ids_at(live), rows.names_at(live), params
+            )
             for query, error in definitions.quarantined.get(family.number, {}).items():
-                yield Quarantine(family.number, (query,), error)
+                yield actions.Quarantine(family.number, (query,), error)
         for sink in self.catalog.sinks:
-            yield Define(sink.sql)
-        yield NextFamily(definitions.next_family)
+            yield actions.Define(sink.sql)
+        yield actions.NextFamily(definitions.next_family)
         for digest in sorted(definitions.scripts):
-            yield ScriptRun(digest)
+            yield actions.ScriptRun(digest)
 
     # reading
 
@@ -216,8 +210,4 @@ class LoggedSession:
         latest = self.log.latest()
         if self.version < latest and not self.log.has(self.version + 1):
             self.reset()  # the next commit was trimmed: read the snapshot
-        follower = Follower(self.log, self.definitions, self.version)
-        try:
-            follower.define(latest)
-        finally:
-            self.version = follower.version
+        self._follower.define(latest)

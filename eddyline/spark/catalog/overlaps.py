@@ -7,16 +7,14 @@ one that contains it, could damage it. Paths are compared with all links resolve
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.catalog.externals import owner_of
+from eddyline.spark.input.listing import has_pattern, option_of
 from eddyline.spark.output.places import local_path
 from eddyline.sql.catalog import Sink, Stream, Table
-
-_GLOB = re.compile(r"[*?\[{]")
 
 
 def require_apart(things: Iterable[Stream | Table | Sink], checkpoint: Path, base: str) -> None:
@@ -45,8 +43,7 @@ def require_apart(things: Iterable[Stream | Table | Sink], checkpoint: Path, bas
 
 def _place(thing: Stream | Table | Sink, base: str) -> Path | None:
     """The folder that is read or written; None if it is not on a local file system."""
-    options = {} if thing.external is None else thing.external.options
-    text = next((value for name, value in options.items() if name.lower() == "path"), "")
+    text = option_of(thing, "path")
     if not text:
         return None
     try:
@@ -54,7 +51,7 @@ def _place(thing: Stream | Table | Sink, base: str) -> Path | None:
     except StateError:
         return None  # an address of another file system
     parts = path.parts
-    fixed = next((i for i, part in enumerate(parts) if _GLOB.search(part)), len(parts))
+    fixed = next((i for i, part in enumerate(parts) if has_pattern(part)), len(parts))
     return Path(os.path.realpath(Path(*parts[:fixed])))
 
 

@@ -143,15 +143,16 @@ class PipelineCatalog(LoggedSession):
 
     # as a host of statements
 
-    def apply(self, actions: Sequence[Action]) -> None:  # type: ignore[override]
+    def apply(self, actions: Sequence[Action]) -> None:
+        """Applies the actions of a statement, all of them or none, and records them for the commit that is open."""
         for action in actions:
             self._check(action)
         for i, action in enumerate(actions):
             try:
-                super().apply(action)
+                self.record(action)
             except BaseException:
                 for undo in undoing(actions[:i]):
-                    super().apply(undo)
+                    self.record(undo)
                 raise
 
     def insert(self, stream: str, rows: pa.Table) -> None:

@@ -12,16 +12,14 @@ import hashlib
 import hmac
 import os
 import pickle
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from eddyline.delivery.durable import fsync_folder
 from eddyline.errors import StateError
+from eddyline.spark.run.private import create_secret
 
 if TYPE_CHECKING:
     from eddyline.engine.actions import DefineFunction
@@ -60,15 +58,7 @@ def checkpoint_key(identity: str, *, create: bool) -> bytes | None:
 def _create(file: Path) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = file.with_name(f".{uuid4().hex}")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w") as f:
-            f.write(secrets.token_hex(32))
-            f.flush()
-            os.fsync(handle)
-        with suppress(FileExistsError):  # another process may have created it meanwhile
-            os.link(temporary, file)
-        temporary.unlink()
+        create_secret(file)
         fsync_folder(file.parent)
     except OSError as e:
         raise StateError(

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from eddyline.delivery.names import folder_name
 from eddyline.errors import DataError
 from eddyline.spark.input.file_rows import Unread
-from eddyline.spark.input.listing import lists_files, local_files
+from eddyline.spark.input.listing import lists_files, local_files, option_of
 from eddyline.spark.input.long_records import limit_of, long_record
 from eddyline.spark.input.offsets import files_between, log_entry_of, source_offsets
 from eddyline.spark.output.outputs import in_utc, unique
@@ -64,14 +64,13 @@ def report_bad_files(
 
 def _not_read_by_spark(relation: Stream | Table, listed: Sequence[str]) -> list[Unread]:
     """Missing files, and files with records that Spark skipped because they are too long."""
-    assert relation.external is not None
-    options = {k.lower(): v for k, v in relation.external.options.items()}
     unread = [Unread(path, PERHAPS_GONE) for path in listed if not os.path.exists(path)]
     longest = limit_of(relation)
-    if longest is None or options.get("multiline", "").lower() == "true":
+    if longest is None or (option_of(relation, "multiline") or "").lower() == "true":
         return unread  # Spark's own limits apply to records of several lines
+    line_end = option_of(relation, "linesep")
     with ThreadPoolExecutor(THREADS) as threads:  # Arrow and the disk take most of the time
-        long = threads.map(lambda path: long_record(path, longest, options.get("linesep")), listed)
+        long = threads.map(lambda path: long_record(path, longest, line_end), listed)
         return unread + [u for u in long if u is not None]
 
 

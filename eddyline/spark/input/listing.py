@@ -12,7 +12,7 @@ from typing import Literal
 from eddyline import types as t
 from eddyline.spark.output.places import is_local, local_path
 from eddyline.sql.bound import Field
-from eddyline.sql.catalog import Stream, Table
+from eddyline.sql.catalog import Sink, Stream, Table
 
 TEXT_FILES = ("json", "csv", "xml")  # formats that provide the text of a malformed row
 FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are read with a declared schema
@@ -31,6 +31,17 @@ OTHER_NAMES = (
     "row_kind",
     "rowkind",
 )
+
+
+def option_of(thing: Stream | Table | Sink, name: str) -> str | None:
+    """The option of a source or sink, whatever the case of its name; None if it is not given."""
+    options = {} if thing.external is None else thing.external.options
+    return next((value for key, value in options.items() if key.lower() == name), None)
+
+
+def has_pattern(path: str) -> bool:
+    """Whether a path, or a part of one, is a pattern that stands for many."""
+    return any(c in path for c in "*?[{")
 
 
 def operations_of(relation: Stream | Table) -> Operations:
@@ -57,22 +68,22 @@ def fields_of(relation: Stream | Table) -> list[Field]:
 
 def lists_files(relation: Stream | Table | None) -> bool:
     """Whether Spark only lists the files of a source, and packers read them."""
-    return relation is not None and local_files(relation) and _format(relation) == "parquet"
+    return relation is not None and local_files(relation) and format_of(relation) == "parquet"
 
 
 def local_files(relation: Stream | Table) -> bool:
     """Whether a source consists of files on a local or mounted file system."""
     path = "" if relation.external is None else relation.external.options.get("path", "")
-    return _format(relation) in FILES and is_local(path)
+    return format_of(relation) in FILES and is_local(path)
 
 
-def _format(relation: Stream | Table) -> str:
+def format_of(relation: Stream | Table) -> str:
     return "" if relation.external is None else relation.external.format.lower()
 
 
 def root_of(relation: Stream | Table, base: str) -> str | None:
     """The folder of a source whose files are listed; None if its path is a pattern. A relative one begins at `base`."""
     path = "*" if relation.external is None else relation.external.options.get("path", "")
-    if any(c in path for c in "*?[{"):
+    if has_pattern(path):
         return None
     return os.path.normpath(os.path.join(base, local_path(path, f"source of {relation.name!r}")))

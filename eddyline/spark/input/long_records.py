@@ -16,8 +16,8 @@ import pyarrow as pa
 from eddyline.arrays import Ints
 from eddyline.errors import CatalogError
 from eddyline.spark.input.file_rows import Unread
-from eddyline.spark.input.listing import local_files
-from eddyline.sql.catalog import External, Stream, Table
+from eddyline.spark.input.listing import format_of, local_files, option_of
+from eddyline.sql.catalog import Stream, Table
 
 OPTION = "max_record_bytes"
 FORMATS = ("json", "csv", "text")
@@ -30,9 +30,8 @@ _CHUNK = 4 * 2**20
 
 def limit_of(relation: Stream | Table) -> int | None:
     """The largest record in bytes of a source; None if it has no limit. Raises if the declared limit is invalid."""
-    external = relation.external or External("")
-    given = next((v for k, v in external.options.items() if k.lower() == OPTION), None)
-    if external.format.lower() not in FORMATS or not local_files(relation):
+    given = option_of(relation, OPTION)
+    if format_of(relation) not in FORMATS or not local_files(relation):
         if given is not None:
             raise CatalogError(
                 f"The source of {relation.name!r} cannot have the option {OPTION!r}.",

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import secrets
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 PATIENCE = 3.0  # seconds of waiting for a lock before a message is logged
 log = logging.getLogger("eddyline")
@@ -31,6 +33,18 @@ def open_private(file: Path, flags: int) -> int:
     handle = os.open(file, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     _tighten(handle, 0o600)
     return handle
+
+
+def create_secret(file: Path) -> None:
+    """Creates a file with a random key, readable only by its owner, unless another process has created it."""
+    temporary = file.with_name(f".{uuid4().hex}")
+    with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_EXCL), "w") as f:
+        f.write(secrets.token_hex(32))
+        f.flush()
+        os.fsync(f.fileno())
+    with suppress(FileExistsError):
+        os.link(temporary, file)
+    temporary.unlink()
 
 
 def _tighten(place: Path | int, mode: int) -> None:

@@ -124,7 +124,7 @@ class Bucket:
 
     def _rows(self, batch: Input, deltas: dict[tuple[str, str], Delta], family: Family, stream: str) -> Delta | None:
         """The rows of a stream on the family's route to this bucket; families with the same route share them."""
-        split = self.placement.of(family, self.definitions.splits)
+        split = self.placement.of(family, self.definitions.splits.get(family.number))
         key = stream, route_name(family, split, stream, self.settings.buckets)
         if key not in deltas and key in batch.rows:
             time = self.definitions.catalog.streams[stream].time

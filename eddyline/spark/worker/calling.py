@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import stat
 import subprocess
@@ -21,9 +20,9 @@ from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from uuid import uuid4
 
 from eddyline.errors import StateError
+from eddyline.spark.run.private import create_secret
 
 PATIENCE = 60.0  # seconds that a resident may take to start
 UNUSED = 7 * 86400  # seconds after which an unused local copy of state is removed
@@ -114,12 +113,7 @@ def secret() -> bytes:
     """The authentication key that processes of this user on this machine share."""
     file = machine_folder() / "secret"
     if not file.exists():
-        temporary = file.with_name(f".{uuid4().hex}")
-        temporary.touch(mode=0o600)
-        temporary.write_text(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another process may have created it meanwhile
-            os.link(temporary, file)
-        temporary.unlink()
+        create_secret(file)
     return file.read_bytes()
 
 

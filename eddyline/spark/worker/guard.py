@@ -70,7 +70,7 @@ class WorkerGuard:
             return self._fail(family, described(e))
         finally:
             running.functions.failures = None
-        failed = [(_all_of(family) if f.queries is None else f.queries, f.message) for f in failures]
+        failed = [(live_queries(family) if f.queries is None else f.queries, f.message) for f in failures]
         if isinstance(result, Delta):
             failed += _with_too_many_changes(family, result)
         self.failed_queries += [FailedQueries(family.number, ids, error) for ids, error in failed]
@@ -81,7 +81,7 @@ class WorkerGuard:
 
     def _fail(self, family: Family, error: str) -> FamilyFailure:
         self.failed_families.append(family.number)
-        queries = _all_of(family)
+        queries = live_queries(family)
         if len(queries):
             self.failed_queries.append(FailedQueries(family.number, queries, error))
         return FamilyFailure(family.name, error)
@@ -97,7 +97,7 @@ def _with_too_many_changes(family: Family, changes: Delta) -> list[tuple[Ints, s
     return [(over, error)] if len(over) else []
 
 
-def _all_of(family: Family) -> Ints:
+def live_queries(family: Family) -> Ints:
     """The ids of the live queries of a family."""
     rows = family.queries.rows()
     return rows.ids_at(rows.live())

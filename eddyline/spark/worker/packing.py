@@ -35,7 +35,7 @@ from eddyline.spark.output.outputs import Stager
 from eddyline.spark.run.settings import Moment, Settings
 from eddyline.spark.worker import blocks
 from eddyline.spark.worker.bucket import worker_engine
-from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
+from eddyline.spark.worker.guard import FailedQueries, WorkerGuard, live_queries
 from eddyline.spark.worker.placement import Placement
 from eddyline.spark.worker.routes import Routes
 from eddyline.sql.catalog import Stream, Table
@@ -98,13 +98,8 @@ class Packer:
 
     def _unstarted(self) -> list[FailedQueries]:
         """The queries of families that cannot start; every partition reports them until they are in quarantine."""
-        unstarted = []
-        for number, failure in self.engine.failed.items():
-            rows = self.definitions.families[number].queries.rows()
-            ids = rows.ids_at(rows.live())
-            if len(ids):
-                unstarted.append(FailedQueries(number, ids, failure.error))
-        return unstarted
+        failed = [(n, live_queries(self.definitions.families[n]), f.error) for n, f in self.engine.failed.items()]
+        return [FailedQueries(number, ids, error) for number, ids, error in failed if len(ids)]
 
     def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
         """Packs a piece of a source partition."""
@@ -203,7 +198,7 @@ class Packer:
         """Under clock = 'max', sets tuples apart that are behind the clock of a query that another stream advanced."""
         key = stream.name.lower()
         live = [f for f in self.definitions.families.values() if self.definitions.live[f.number]]
-        read = [dict(self.placement.of(f, self.definitions.splits).routings) for f in live]
+        read = [dict(self.placement.of(f, self.definitions.splits.get(f.number)).routings) for f in live]
         leading = {name for streams in read if key in streams for name in streams}
         behind = ts < max((self._watermark(name, partition) for name in leading), default=MIN)
         if behind.any():

@@ -6,7 +6,6 @@ in all buckets over a part of the queries (`plan/partitioning.py`, `catalog/spli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -34,10 +33,7 @@ class Placement(Share):
     clock_policy: Literal["min", "max"]
     _known: dict[int, tuple[Family, Split | None, Partitioning]] = field(default_factory=dict)
 
-    def of(self, family: Family, splits: Mapping[int, Split]) -> Partitioning:
-        return self._of(family, splits.get(family.number))
-
-    def _of(self, family: Family, split: Split | None) -> Partitioning:
+    def of(self, family: Family, split: Split | None) -> Partitioning:
         known = self._known.get(family.number)
         if known is not None and known[0] is family and known[1] == split:
             return known[2]
@@ -50,7 +46,7 @@ class Placement(Share):
 
     def keeps(self, family: Family, split: Split | None) -> bool:
         """Whether this process keeps the queries of a family. A packer needs the bounds of bands to route rows."""
-        decided = self._of(family, split)
+        decided = self.of(family, split)
         if self.place == "packer":
             return decided.kind in ("stateless", "by range")
         if decided.kind == "one place":
@@ -59,7 +55,7 @@ class Placement(Share):
 
     def runs(self, family: Family, split: Split | None) -> bool:
         if self.place == "packer":
-            return self._of(family, split).kind == "stateless"
+            return self.of(family, split).kind == "stateless"
         return self.keeps(family, split)
 
     def owned(self, ids: Ints, split: Split | None) -> npt.NDArray[np.bool_] | None:

@@ -69,7 +69,7 @@ class Routes:
         self._version = self._follower.version
         self._routes = {}
         for number, family in self._definitions.families.items():
-            split = self._placement.of(family, self._definitions.splits)
+            split = self._placement.of(family, self._definitions.splits.get(number))
             if split.keeps_state and self._definitions.live[number]:
                 for stream, routing in split.routings:
                     name = route_name(family, split, stream, self.buckets)
