@@ -40,7 +40,7 @@ from eddyline.spark.run.failures import ConnectionLost, error_in, is_interruptio
 from eddyline.spark.run.listener import ProgressListener, Watch
 from eddyline.spark.run.progress import Figures, Listener, Progress
 from eddyline.spark.run.run import Run
-from eddyline.spark.run.session import is_local, use_own_python
+from eddyline.spark.run.session import ONE_POOL, is_local, use_own_python
 from eddyline.spark.run.settings import Settings, fix_sources
 from eddyline.spark.run.spark_files import relocate
 from eddyline.spark.run.stages import PACKED, REPORTS, Process, pack
@@ -59,6 +59,7 @@ CONF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.sql.session.timeZone": "UTC",
+    ONE_POOL: "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
 }
 

@@ -23,14 +23,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from eddyline.errors import StateError
+from eddyline.spark import startup
 from eddyline.spark.run.class_archive import reading_options
 from eddyline.spark.run.failures import is_gone
 from eddyline.spark.run.starting import start_residents
 
+# With simplified tracebacks, Spark's two kinds of Python stages have separate worker processes.
+ONE_POOL = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 Logs = Literal["quiet", "all"]
 NOISE = ("WARNING: Using incubator modules:", "Streaming TransformWithStateInPandas Python worker")
 _TRACEBACK, _CHAIN = "Traceback (most recent call last):", "During handling of the above exception"
 _SOURCE, _CLOSED = "python_streaming_source_runner.py", ("EOFError", "BrokenPipeError", "ConnectionResetError")
+_STARTUP = str(Path(startup.__file__).parent)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2-quiet.properties")
 
 
@@ -72,6 +76,7 @@ def settings(master: str, name: str) -> dict[str, str]:
         "spark.master": master,
         "spark.app.name": name,
         "spark.sql.session.timeZone": "UTC",
+        ONE_POOL: "false",
         "spark.ui.showConsoleProgress": "false",
     }
     if is_local(master):
@@ -88,6 +93,8 @@ def environment(master: str, logs: Logs) -> None:
     options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_STARTUP, *filter(None, path)]))
         options += reading_options()
     if logs == "quiet":
         options.append(f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
