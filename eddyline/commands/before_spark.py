@@ -18,10 +18,10 @@ from eddyline.spark.catalog.overlaps import require_apart
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.listing import FILES as FILE_SOURCES
 from eddyline.spark.input.listing import has_pattern, option_of
-from eddyline.spark.output.places import FILES, local_path, require_usable_path, scheme_of
+from eddyline.spark.output.places import local_path, require_usable_path, scheme_of
 from eddyline.spark.run.checkpoint import catalog_of, check_catalog, fixed, script_text
 from eddyline.spark.run.settings import has_begun, pipeline_file
-from eddyline.sql.catalog import Catalog, Sink, Stream, Table
+from eddyline.sql.catalog import Catalog, Stream, Table
 from eddyline.sql.parser import parse
 
 
@@ -64,7 +64,7 @@ def _check_paths(catalog: Catalog, folder: Path) -> None:
     for relation in (*catalog.streams, *catalog.tables):
         _check_source(relation)
     for sink in catalog.sinks:
-        _check_sink(sink, folder)
+        require_usable_path(sink, pipeline_file(folder), os.getcwd())
 
 
 def _check_source(relation: Stream | Table) -> None:
@@ -83,11 +83,3 @@ def _check_source(relation: Stream | Table) -> None:
         raise CatalogError(f"The path of {what} does not exist: {str(place)!r}.", hint=hint)
     if not os.access(place, os.R_OK | (os.X_OK if place.is_dir() else 0)):
         raise CatalogError(f"The path of {what} cannot be read: {str(place)!r}.", hint="Change its permissions.")
-
-
-def _check_sink(sink: Sink, folder: Path) -> None:
-    if sink.external.format.lower() not in FILES:
-        return
-    if "path" not in sink.external.options:
-        raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
-    require_usable_path(sink, pipeline_file(folder), os.getcwd())

@@ -15,16 +15,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eddyline.delivery.durable import HIDDEN, fsync_file, fsync_folder, replace_file
 from eddyline.delivery.marks import PartFile, folders_of, parts_of
@@ -34,7 +30,6 @@ LOG, LOCK = ".eddyline.compaction", ".eddyline.lock"
 TARGET = 128 * 2**20  # bytes: the largest size of a merged file
 SMALL = 2**20  # bytes below which files are always merged
 FACTOR = 4
-_ROWS = 131_072  # of a row group
 
 
 class BeingCompacted(StateError):
@@ -129,7 +124,7 @@ def _merge(place: Path, run: Sequence[PartFile]) -> None:
     folder, last = run[0].path.parent, run[-1].path
     merged = folder / f"{HIDDEN}{uuid4().hex}"
     try:
-        _write_merged(run, merged)
+        run[0].kind.merge([p.path for p in run], merged)
         fsync_file(merged)
     except BaseException:
         merged.unlink(missing_ok=True)
@@ -161,7 +156,7 @@ def _runs(parts: Sequence[PartFile], how: Literal["tiered", "full"]) -> Iterator
     run: list[PartFile] = []
     size, columns = 0, None
     for part in reversed(parts):
-        own, mine = part.path.stat().st_size, _columns(part)
+        own, mine = part.path.stat().st_size, (part.kind, part.kind.columns(part.path))
         too_large = size + own > TARGET or (how == "tiered" and own > FACTOR * max(size, SMALL))
         if run and (too_large or mine != columns):
             if len(run) > 1:
@@ -171,32 +166,6 @@ def _runs(parts: Sequence[PartFile], how: Literal["tiered", "full"]) -> Iterator
         size, columns = size + own, mine
     if len(run) > 1:
         yield run[::-1]
-
-
-def _columns(part: PartFile) -> tuple[str, pa.Schema | None]:
-    """The format and the columns; only files that agree in both are merged."""
-    return part.format, None if part.format == "json" else pq.read_schema(part.path).remove_metadata()
-
-
-def _write_merged(run: Sequence[PartFile], to: Path) -> None:
-    if run[0].format == "json":
-        with to.open("wb") as out:
-            for part in run:
-                with part.path.open("rb") as lines:
-                    shutil.copyfileobj(lines, out)
-        return
-    schema = pq.read_schema(run[0].path)
-    with pq.ParquetWriter(to, schema, compression="zstd") as out:
-        pending: list[pa.RecordBatch] = []
-        for part in run:
-            with pq.ParquetFile(part.path) as file:
-                for rows in file.iter_batches(_ROWS):
-                    pending.append(rows)
-                    if sum(r.num_rows for r in pending) >= _ROWS:
-                        out.write_table(pa.Table.from_batches(pending).cast(schema))
-                        pending = []
-        if pending:
-            out.write_table(pa.Table.from_batches(pending).cast(schema))
 
 
 def limit_size(place: Path, limit: int, batch: int) -> None:

@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.delivery.durable import HIDDEN, Durability, replace_file
+from eddyline.delivery.sinks import FILE_SINKS
+from eddyline.delivery.sinks.file_sink import FileSink
+from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import StateError
 
-FORMAT = 1  # of what sinks write
 MARK = ".eddyline"
 OLD_MARK = "_eddyline.json"  # its name in versions before 0.2, which `*.json` matches
 STAGED = "_staged"  # the folder of files that are not committed yet
 KEPT_EPOCHS = 64  # limits the size of a mark, which is read in every micro-batch
-PART = re.compile(r"part-(\d{9})-(.+)\.(parquet|json)")
+PART = re.compile(r"part-(\d{9})-(.+)\.(\w+)")
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class PartFile:
     path: Path
 
     @property
-    def format(self) -> str:
-        return self.path.suffix[1:]
+    def kind(self) -> FileSink:
+        return FILE_SINKS[self.path.suffix[1:]]
 
 
 def folders_of(place: Path) -> list[Path]:
@@ -113,7 +115,7 @@ def parts_of(folder: Path) -> list[PartFile]:
 def _parts(folder: Path) -> Iterator[PartFile]:
     for file in folder.iterdir() if folder.is_dir() else ():
         match = PART.fullmatch(file.name)
-        if match is not None:
+        if match is not None and match[3] in FILE_SINKS:
             yield PartFile(int(match[1]), match[2], file)
 
 

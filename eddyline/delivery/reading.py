@@ -6,18 +6,15 @@ Reading from a cursor raises if the sink was rewound behind it, because rows tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eddyline.delivery.compaction import read_log
-from eddyline.delivery.marks import Mark, PartFile, folders_of, last_batch, parts_of, read_mark
+from eddyline.delivery.marks import Mark, folders_of, last_batch, parts_of, read_mark
 from eddyline.errors import DataError, StateError
 
 TRIES = 100  # attempts to read a folder whose files are removed meanwhile
@@ -115,7 +112,7 @@ def read_folder(place: Path, folder: Path, after: int, upto: int) -> pa.Table | 
         # The name of a file has the last micro-batch of its rows; a compacted file also has rows of earlier ones.
         parts = [p for p in parts_of(folder) if p.batch > after]
         try:
-            tables = [t for p in parts if (t := _rows(p, after, upto)).num_rows]
+            tables = [t for p in parts if (t := p.kind.read(p.path, after, upto)).num_rows]
         except FileNotFoundError:
             continue  # compacted or rewound since it was listed
         if not tables:
@@ -134,17 +131,6 @@ def _together(folder: Path, tables: Sequence[pa.Table]) -> pa.Table:
             f"The rows in {str(folder)!r} have columns of different types: {str(e).splitlines()[0]}",
             hint="The family was declared anew. Read its micro-batches in parts, with most_batches.",
         ) from None
-
-
-def _rows(part: PartFile, after: int, upto: int) -> pa.Table:
-    if part.format == "json":
-        with part.path.open(encoding="utf-8") as lines:
-            rows: Sequence[Any] = [json.loads(line) for line in lines]
-        return pa.Table.from_pylist([row for row in rows if after < row["batch"] <= upto])
-    with pq.ParquetFile(part.path) as file:
-        whole = file.read().replace_schema_metadata(None)
-    batch = whole.column("batch")
-    return whole.filter(pc.and_(pc.greater(batch, after), pc.less_equal(batch, upto)))
 
 
 def _without_repeats(rows: pa.Table) -> pa.Table:

@@ -5,15 +5,10 @@ A rewind can be interrupted anywhere and repeated: the mark is written last.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eddyline.delivery.compaction import locked, recover
 from eddyline.delivery.durable import HIDDEN, fsync_file, fsync_folder
@@ -67,39 +62,11 @@ def rewind_mark(rewind: Rewind, known: set[str]) -> None:
 
 def _cut(part: PartFile, first: int) -> None:
     """Removes the rows from micro-batch `first` on; earlier rows of a compacted file are kept under another name."""
-    if first_batch_in(part) < first:
-        temporary = part.path.with_name(f"{HIDDEN}{uuid4().hex}")
-        last = _copy_before(part, first, temporary)
+    temporary = part.path.with_name(f"{HIDDEN}{uuid4().hex}")
+    last = part.kind.copy_before(part.path, first, temporary)
+    if last >= 0:
         fsync_file(temporary)
         os.replace(temporary, part.path.with_name(f"part-{last:09}-{part.rest}{part.path.suffix}"))
+    else:
+        temporary.unlink()
     part.path.unlink()
-
-
-def first_batch_in(part: PartFile) -> int:
-    """The first micro-batch of a file, whose rows are in the order of micro-batches."""
-    if part.format == "json":
-        with part.path.open(encoding="utf-8") as lines:
-            return min(int(json.loads(line)["batch"]) for line in [next(lines)])
-    with pq.ParquetFile(part.path) as file:
-        column = next((b.column(0) for b in file.iter_batches(1, columns=["batch"])), None)
-    return part.batch if column is None else int(column[0].as_py())
-
-
-def _copy_before(part: PartFile, first: int, to: Path) -> int:
-    """Copies the rows of micro-batches before one; returns the last of them."""
-    if part.format == "json":
-        last = -1
-        with part.path.open(encoding="utf-8") as lines, to.open("w", encoding="utf-8") as out:
-            for line in lines:
-                if (batch := int(json.loads(line)["batch"])) < first:
-                    out.write(line)
-                    last = max(last, batch)
-        return last
-    with pq.ParquetFile(part.path) as file, pq.ParquetWriter(to, file.schema_arrow, compression="zstd") as out:
-        last = -1
-        for rows in file.iter_batches():
-            kept = rows.filter(pc.less(rows.column("batch"), pa.scalar(first)))
-            if kept.num_rows:
-                last = max(last, pc.max(kept.column("batch")).as_py())
-                out.write_batch(kept)
-    return last

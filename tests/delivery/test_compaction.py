@@ -17,9 +17,11 @@ import eddyline
 from eddyline.cli import app
 from eddyline.delivery import compaction
 from eddyline.delivery.compaction import Merge, compact, limit_size, read_log
-from eddyline.delivery.marks import OLD_MARK, Epoch, Mark, PartFile, folders_of, parts_of, write_mark
+from eddyline.delivery.marks import OLD_MARK, Epoch, Mark, folders_of, parts_of, write_mark
 from eddyline.delivery.reading import Cursor, read_folder, read_sink
 from eddyline.delivery.rewinding import rewind_files, rewind_mark, rewind_of
+from eddyline.delivery.sinks import FILE_SINKS
+from eddyline.delivery.sinks.json_lines import JSON_LINES
 from eddyline.errors import DataError, StateError
 
 Places = list[tuple[str, int, int]]
@@ -154,16 +156,15 @@ def test_a_reader_in_the_middle_of_a_compaction_sees_every_row_once(
     rnd = Random(7)
     for batch in range(12):
         folder.write(batch)
-    from eddyline.delivery import reading
+    kind, upto = FILE_SINKS[folder.format], iter(range(1, 11))
+    real = kind.read
 
-    real, upto = reading._rows, iter(range(1, 11))
-
-    def rows(part: PartFile, after: int, last: int) -> pa.Table:
+    def read(file: Path, after: int, last: int) -> pa.Table:
         if rnd.random() < 0.3 and (batch := next(upto, None)) is not None:
             compact(folder.place, batch)
-        return real(part, after, last)
+        return real(file, after, last)
 
-    monkeypatch.setattr(reading, "_rows", rows)
+    monkeypatch.setattr(kind, "read", read)
     for _ in range(3):
         assert sorted(of(read_sink(folder.place).tables)) == sorted(folder.places)
     assert read_log(folder.place).number > 0
@@ -172,13 +173,13 @@ def test_a_reader_in_the_middle_of_a_compaction_sees_every_row_once(
 def test_a_row_is_merged_a_logarithmic_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SMALL", 1)
     written = []
-    real = compaction._write_merged
+    real = JSON_LINES.merge
 
-    def write(run: list[PartFile], to: Path) -> None:
-        real(run, to)
+    def merge(files: list[Path], to: Path) -> None:
+        real(files, to)
         written.append(to.stat().st_size)
 
-    monkeypatch.setattr(compaction, "_write_merged", write)
+    monkeypatch.setattr(JSON_LINES, "merge", merge)
     folder = Folder(tmp_path / "out", "json")
     for batch in range(128):
         folder.write(batch, families=("f",))

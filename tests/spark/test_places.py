@@ -10,8 +10,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.delivery.marks import FORMAT, MARK, OLD_MARK, read_mark
+from eddyline.delivery.marks import MARK, OLD_MARK, read_mark
 from eddyline.delivery.names import folder_name
+from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog

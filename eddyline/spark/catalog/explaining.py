@@ -7,7 +7,6 @@ files of its sinks, from the newest on, in at most `MOST_FILES` of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,13 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eddyline.delivery.marks import PartFile, parts_of
 from eddyline.delivery.names import folder_name
 from eddyline.engine.actions import AddQueries
 from eddyline.engine.family import Family
-from eddyline.session import showing
+from eddyline.session import show
 from eddyline.spark.catalog.amendments import commit_of
 from eddyline.spark.catalog.asking import counts_of, watermarks
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
@@ -89,7 +87,7 @@ class Explained:
 def explained(checkpoint: Path, name: str) -> Explained:
     """The facts about a query, or about a family."""
     pipeline_catalog = catalog_of(checkpoint)
-    plan = "\n".join(showing.explain(pipeline_catalog.session, name)[1])
+    plan = "\n".join(show.explain(pipeline_catalog.session, name)[1])
     named = pipeline_catalog.registry.find(name)
     family, query = (named, None) if named is not None else pipeline_catalog.query(name)
     own, known = pipeline_catalog.log.path.parent, fixed(checkpoint)
@@ -178,18 +176,13 @@ def _last_change(sinks: list[tuple[Sink, Path]], name: str) -> tuple[LastChange 
 
 def _change_in(sink: Sink, part: PartFile, name: str) -> LastChange | None:
     try:
-        if part.format == "json":
-            with part.path.open(encoding="utf-8") as lines:
-                lines_of_query = [row for line in lines if (row := json.loads(line)).get("query") == name]
-            rows = pa.Table.from_pylist(lines_of_query)
-        else:
-            columns = ["query", "op", "ts", "batch"]
-            rows = pq.read_table(part.path, columns=columns, filters=pc.field("query") == name)
-    except (OSError, ValueError, pa.ArrowException):
+        whole = part.kind.read(part.path, columns=["query", "op", "ts", "batch"])
+        rows = whole.filter(pc.field("query") == name).to_pylist() if whole.num_rows else []
+    except (OSError, ValueError, KeyError, pa.ArrowException):
         return None  # compacted since it was listed, or not written by Eddyline
-    if not rows.num_rows:
+    if not rows:
         return None
-    last = max(rows.select(["batch", "op", "ts"]).to_pylist(), key=lambda r: (r["batch"], str(r["ts"])))
+    last = max(rows, key=lambda r: (r["batch"], str(r["ts"])))
     ts = last["ts"]
     moment = datetime.fromisoformat(ts) if isinstance(ts, str) else ts
     return LastChange(sink.name, last["batch"], last["op"], None if moment is None else moment.replace(tzinfo=None))

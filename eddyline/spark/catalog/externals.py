@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,50 +18,28 @@ from typing import Literal
 from eddyline.errors import CatalogError, did_you_mean, is_secret
 from eddyline.spark.catalog.references import has_reference
 from eddyline.spark.input.long_records import limit_of
+from eddyline.spark.output.sinks import known_options
+from eddyline.spark.output.sinks.kafka import CLIENT_OPTIONS
+from eddyline.spark.output.sinks.spark_format import CSV_OPTIONS, TEXT_OPTIONS, XML_OPTIONS
 from eddyline.spark.run.settings import write_whole
 from eddyline.sql.catalog import External, Sink, Stream, Table
 
 Author = Literal["operator", "others"]
 Kind = Literal["sink", "source"]
 
-_TEXT = ("path", "compression", "encoding", "linesep", "dateformat", "timestampformat", "timestampntzformat", "locale")
-_CSV = (*_TEXT, "header", "sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue", "quoteall")
-_XML = (*_TEXT, "rowtag", "roottag", "declaration", "nullvalue")
 _LONGEST = ("max_record_bytes",)
 _READ = ("op", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "pathglobfilter", "cleansource")
-_KAFKA = tuple(
-    f"kafka.{name}"
-    for name in (
-        "bootstrap.servers", "client.id", "client.rack", "security.protocol", "sasl.mechanism", "sasl.mechanisms",
-        "sasl.username", "sasl.password", "compression.type", "compression.codec", "linger.ms", "batch.size",
-        "batch.num.messages", "message.max.bytes", "max.request.size", "request.timeout.ms", "delivery.timeout.ms",
-        "message.timeout.ms", "socket.timeout.ms", "retries", "retry.backoff.ms", "metadata.max.age.ms",
-        "broker.address.family", "isolation.level", "fetch.max.bytes", "fetch.min.bytes", "max.partition.fetch.bytes",
-    )
-)  # fmt: skip
-_POLL = ("kafkaconsumer.polltimeoutms",)
 
 # Formats that are known without asking Spark, with the options (in lower case) that every author may use.
-SINKS: dict[str, tuple[str, ...]] = {
-    "parquet": ("path", "compact"),
-    "json": ("path", "compact"),
-    "console": (),
-    "foreach_batch": (),
-    "kafka": ("topic", *_POLL, *_KAFKA),
-    "csv": _CSV,
-    "orc": ("path", "compression"),
-    "xml": _XML,
-    "noop": (),
-}
 SOURCES: dict[str, tuple[str, ...]] = {
     "parquet": ("path", *_READ),
-    "json": (*_TEXT, *_READ, *_LONGEST, "multiline"),
-    "csv": (*_CSV, *_READ, *_LONGEST, "multiline", "ignoreleadingwhitespace", "ignoretrailingwhitespace"),
+    "json": (*TEXT_OPTIONS, *_READ, *_LONGEST, "multiline"),
+    "csv": (*CSV_OPTIONS, *_READ, *_LONGEST, "multiline", "ignoreleadingwhitespace", "ignoretrailingwhitespace"),
     "orc": ("path", *_READ),
-    "xml": (*_XML, *_READ),
+    "xml": (*XML_OPTIONS, *_READ),
     "text": ("path", "wholetext", "linesep", *_READ, *_LONGEST),
     "kafka": ("op", "subscribe", "startingoffsets", "maxoffsetspertrigger", "failondataloss", "minpartitions",
-              *_POLL, *_KAFKA),
+              *CLIENT_OPTIONS),
     "rate": ("rowspersecond", "rampuptime", "numpartitions"),
 }  # fmt: skip
 
@@ -113,7 +91,7 @@ class Rules:
                 )
 
     def _check_format(self, format_: str, kind: Kind, owner: str) -> None:
-        known = SINKS if kind == "sink" else SOURCES
+        known = _known(kind)
         name = format_.lower()
         if name in known or name in self._confirmed:
             return
@@ -130,7 +108,7 @@ class Rules:
             )
 
     def _check_author(self, external: External, kind: Kind, owner: str) -> None:
-        known = (SINKS if kind == "sink" else SOURCES).get(external.format.lower(), ("path",))
+        known = _known(kind).get(external.format.lower(), ("path",))
         for name, value in external.options.items():
             if name.lower() not in known:
                 raise CatalogError(
@@ -142,6 +120,10 @@ class Rules:
                     f"Option {name!r} of {owner} refers to the environment or a file of whoever runs the pipeline.",
                     hint="Only the pipeline's script and program may do so.",
                 )
+
+
+def _known(kind: Kind) -> Mapping[str, tuple[str, ...]]:
+    return known_options() if kind == "sink" else SOURCES
 
 
 def literal_secrets(thing: Stream | Table | Sink) -> list[str]:

@@ -45,6 +45,7 @@ from eddyline.spark.catalog.overlaps import require_apart
 from eddyline.spark.catalog.scripts import by_digest
 from eddyline.spark.output.epochs import run_starts
 from eddyline.spark.output.places import require_own_path, require_usable_path
+from eddyline.spark.output.sinks import kind_of, require_function
 from eddyline.spark.run.settings import has_begun, sources_of
 from eddyline.spark.worker.placement import partitioning_of
 from eddyline.sql.catalog import Sink, Stream, Table, View
@@ -215,12 +216,10 @@ class PipelineCatalog(LoggedSession):
         if not isinstance(thing, View):
             self._check_external(thing)
         if isinstance(thing, Sink):
+            kind_of(thing).check(thing, thing.external.options)
             require_usable_path(thing, self.log.path.parent / "pipeline.json")
-            in_code = thing.external.format.lower() == "foreach_batch"
-            if in_code and self._begun() and thing.name.lower() not in self.served:
-                raise CatalogError(
-                    f"The sink {thing.name!r} has no function.", hint=f"pipe.foreach_batch({thing.name!r}, function)."
-                )
+            if self._begun():
+                require_function(thing, self.served)
 
     def _check_external(self, thing: Stream | Table | Sink) -> None:
         """Checks the format, the options and the path."""

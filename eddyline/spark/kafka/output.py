@@ -1,6 +1,6 @@
 """Sends rows as Kafka messages, from the driver or a Python worker.
 
-A message's value is a JSON object with the row's columns; its stable format is in `output/json_rows.py`.
+A message's value is a JSON object with the row's columns; its stable format is in `delivery/json_rows.py`.
 Its key is one column as text (`query` by default), so that a query's changes stay in order within one partition. A send
 returns when all replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch`
 and `position`, equal in each repeat, and a consumer that stores (key, batch, position) can drop repeats.
@@ -18,10 +18,10 @@ import pyarrow.types as pt
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, Message, Producer
 
-from eddyline.delivery.marks import FORMAT
+from eddyline.delivery.json_rows import json_rows, json_texts
+from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import DataError
 from eddyline.spark.kafka.options import KafkaError, collecting_errors, make_client, output_options, unreachable
-from eddyline.spark.output.json_rows import json_rows, json_texts
 
 MARKS = ("batch", "position")  # identify a repeated row
 _HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.delivery.compaction import compact, end_compaction, limit_size
 from eddyline.delivery.marks import STAGED, Epoch, write_mark
+from eddyline.delivery.sinks.file_sink import FileSink, compact_after
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.externals import owner_of
@@ -41,9 +42,10 @@ from eddyline.spark.output.counts import write_counts
 from eddyline.spark.output.dropped_sinks import delivery_error, keep_undelivered
 from eddyline.spark.output.epochs import begin_epoch, is_last
 from eddyline.spark.output.outputs import DEAD_LETTER, Staged, commit_files, remove_files
-from eddyline.spark.output.places import FILES, claim, compact_after, place_of, require_claimed, require_own_path
+from eddyline.spark.output.places import claim, file_path, place_of, require_claimed, require_own_path
 from eddyline.spark.output.reports import write_reports
-from eddyline.spark.output.sending import Consumer, Sending, send
+from eddyline.spark.output.sending import Consumer, Sending
+from eddyline.spark.output.sinks import kind_of, require_function
 from eddyline.spark.run.disk import writing
 from eddyline.spark.run.failures import interrupted_briefly, is_interruption
 from eddyline.spark.run.private import locked, open_private
@@ -96,12 +98,9 @@ class Delivery:
         """Raises if a sink cannot be delivered to."""
         sinks = list(self.pipeline_catalog.catalog.sinks)
         for i, sink in enumerate(sinks):
-            if sink.external.format.lower() == "foreach_batch":
-                self._consumer(sink)
-            if sink.external.format.lower() in FILES and "path" not in sink.external.options:
-                raise CatalogError(f"The sink {sink.name!r} has no path.", hint="OPTIONS (path '…').")
+            require_function(sink, self.consumers)
+            kind_of(sink).check(sink, resolved(sink.external.options, owner_of(sink)))
             require_own_path(sink, sinks[:i], self.settings.base)
-            resolved(sink.external.options, owner_of(sink))  # raises if a reference cannot be resolved
         things = [*self.pipeline_catalog.catalog.streams, *self.pipeline_catalog.catalog.tables, *sinks]
         for thing in things:
             self._check_external(thing)
@@ -216,10 +215,11 @@ class Delivery:
             log.warning("Rows for the sink %r, which was dropped, are kept in %s: %s", sink.name, place, e)
 
     def _deliver(self, sink: Sink, staged: Sequence[Staged], batch: int) -> None:
-        place, format_ = place_of(sink, self.settings), sink.external.format.lower()
-        if format_ in FILES:
+        kind = kind_of(sink)
+        if isinstance(kind, FileSink):
             self.claim([sink])  # `_require_claimed` does not claim a sink that was dropped since
-            committed = commit_files(place, staged, batch, format_, self.settings.durability)
+            place = place_of(sink, self.settings)
+            committed = commit_files(place, staged, batch, kind.suffix, self.settings.durability)
             if self._retry:
                 # Files of an earlier attempt with the same names were replaced by the same rows: only others are left.
                 remove_files(place, batch, committed)
@@ -227,8 +227,9 @@ class Delivery:
             return
         for folder in sorted({s.folder for s in staged}):
             files = [s.file for s in sorted(staged, key=lambda s: (s.writer, s.part)) if s.folder == folder]
-            consumer = self._consumer(sink) if format_ == "foreach_batch" else None
-            send(Sending(sink, folder, files, batch), self.epoch, self._spark, consumer)
+            options = resolved(sink.external.options, owner_of(sink))
+            consumer = self.consumers.get(sink.name.lower())
+            kind.send(Sending(sink, folder, files, batch, options, self.epoch.id, self._spark, consumer))
         for s in staged:
             Path(s.file).unlink(missing_ok=True)
 
@@ -239,7 +240,7 @@ class Delivery:
     def _require_claimed(self) -> None:
         """Raises, before any file is moved, if another run has claimed the folder of a sink."""
         self._delivered.clear()
-        sinks = [s for s in self.pipeline_catalog.catalog.sinks if s.external.format.lower() in FILES]
+        sinks = [s for s in self.pipeline_catalog.catalog.sinks if file_path(s, self.settings.base) is not None]
         self.claim(sinks)  # some may have been declared during the run
         for sink in sinks:
             require_claimed(sink, self.settings, self.epoch)
@@ -263,14 +264,6 @@ class Delivery:
                 log.warning("The files in %s could not be compacted: %s", place, e)
         if batch % COMPACT_EVERY == 0 and self.settings.dead_letter_limit is not None:
             limit_size(self.settings.own / "dead_letter", self.settings.dead_letter_limit, batch)
-
-    def _consumer(self, sink: Sink) -> Consumer:
-        consumer = self.consumers.get(sink.name.lower())
-        if consumer is None:
-            raise CatalogError(
-                f"The sink {sink.name!r} has no function.", hint=f"pipe.foreach_batch({sink.name!r}, function)."
-            )
-        return consumer
 
     def _write_clocks(self, batch: int, clocks: dict[str, Any]) -> None:
         write_whole(self.settings.clocks_file(batch), json.dumps(clocks), self.settings.durability)

@@ -19,7 +19,8 @@ from eddyline.engine.definitions import Definitions, Nothing
 from eddyline.errors import Error, StateError
 from eddyline.spark.catalog.following import Follower
 from eddyline.spark.output.outputs import Staged, remove_files
-from eddyline.spark.output.places import FILES, place_of
+from eddyline.spark.output.places import place_of
+from eddyline.spark.output.sinks import kind_of
 from eddyline.spark.run.failures import as_error
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Sink
@@ -39,12 +40,11 @@ def retract(settings: Settings, batch: int, commit: int, sinks: Iterable[Sink]) 
 def keep_undelivered(settings: Settings, sink: Sink, staged: Sequence[Staged], batch: int) -> Path:
     """Copies the readable files that were staged for a sink; returns their folder."""
     place = settings.own / "undelivered" / folder_name(sink.name)
-    suffix = sink.external.format.lower() if sink.external.format.lower() in FILES else "parquet"
     for s in staged:
         folder = place / s.folder if s.folder else place
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):
-            shutil.copyfile(s.file, folder / f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}")
+            shutil.copyfile(s.file, folder / s.name(batch, kind_of(sink).suffix))
             Path(s.file).unlink(missing_ok=True)
     return place
 

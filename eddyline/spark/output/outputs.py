@@ -20,20 +20,20 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eddyline.arrays import Ints
 from eddyline.delivery.changes import as_table
 from eddyline.delivery.durable import Durability, fsync_all, make_folder
-from eddyline.delivery.marks import FORMAT, STAGED, folders_of, parts_of
+from eddyline.delivery.marks import STAGED, folders_of, parts_of
 from eddyline.delivery.names import folder_name
+from eddyline.delivery.sinks.parquet import PARQUET
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.parts import Part
 from eddyline.errors import StateError
 from eddyline.spark.input.checking import Checked
-from eddyline.spark.output.json_rows import json_rows
 from eddyline.spark.output.places import place_of
+from eddyline.spark.output.sinks import kind_of
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Catalog, Sink, Stream
 from eddyline.state.delta import Delta, query_of
@@ -56,6 +56,10 @@ class Staged:
     writer: int
     part: int  # counts the files of one writer for one folder
     rows: int
+
+    def name(self, batch: int, suffix: str) -> str:
+        """The name of the committed file."""
+        return f"part-{batch:09}-{self.writer:05}-{self.part:03}.{suffix}"
 
 
 class Stager:
@@ -118,13 +122,8 @@ class Stager:
     def _write(self, sink: Sink | None, place: Path, folder: str, rows: pa.Table) -> None:
         file = place / STAGED / uuid4().hex
         file.parent.mkdir(parents=True, exist_ok=True)
-        if sink is not None and sink.external.format.lower() == "json":
-            with file.open("w", encoding="utf-8") as f:
-                f.writelines(f"{line}\n" for part in rows.to_batches() for line in json_rows(part).to_pylist())
-        else:
-            marked = rows.replace_schema_metadata({"eddyline.format": str(FORMAT)})
-            pq.write_table(marked, file, compression="zstd", compression_level=1)
-        name, declared = (DEAD_LETTER, "") if sink is None else (sink.name, sink.sql)
+        kind, name, declared = (PARQUET, DEAD_LETTER, "") if sink is None else (kind_of(sink), sink.name, sink.sql)
+        kind.stage(rows, file)
         part = sum(s.sink == name and s.folder == folder for s in self.staged)
         self.staged.append(Staged(name, declared, folder, str(file), self.writer, part, rows.num_rows))
 
@@ -186,7 +185,7 @@ def commit_files(
             folder.mkdir(parents=True, exist_ok=True)
     committed = set()
     for s in staged:
-        file = path / s.folder / f"part-{batch:09}-{s.writer:05}-{s.part:03}.{suffix}"
+        file = path / s.folder / s.name(batch, suffix)
         try:
             Path(s.file).rename(file)
             committed.add(file)

@@ -16,14 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from eddyline.delivery.durable import fsync_folder, make_folder
-from eddyline.delivery.marks import FORMAT, KEPT_EPOCHS, Epoch, Mark, last_batch, read_mark, write_mark
+from eddyline.delivery.marks import KEPT_EPOCHS, Epoch, Mark, last_batch, read_mark, write_mark
 from eddyline.delivery.names import folder_name
+from eddyline.delivery.sinks.file_sink import FileSink
+from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import CatalogError, StateError
 from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.output.sinks import kind_of
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Sink
 
-FILES = ("parquet", "json")  # sinks that are folders of files, with a path of their own
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 
 
@@ -54,16 +56,27 @@ def is_local(path: str) -> bool:
 
 def place_of(sink: Sink, settings: Settings) -> Path:
     """The folder of a sink's files: its own path, or a folder of the checkpoint if the rows are sent elsewhere."""
-    is_file = sink.external.format.lower() in FILES
-    return sink_path(sink, settings.base) if is_file else settings.own / "sinks" / folder_name(sink.name)
+    return file_path(sink, settings.base) or settings.own / "sinks" / folder_name(sink.name)
+
+
+def file_path(sink: Sink, base: str) -> Path | None:
+    """The folder of a file sink; None if the rows are sent elsewhere. Relative paths begin at `base`."""
+    path = sink.external.options.get("path")
+    if path is None or not isinstance(kind_of(sink), FileSink):
+        return None
+    return Path(base) / local_path(path, f"path of sink {sink.name!r}")
+
+
+def _normal_path(sink: Sink, base: str) -> Path | None:
+    path = file_path(sink, base)
+    return None if path is None else Path(os.path.normpath(path))
 
 
 def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
     """Raises if the folders of two sinks overlap; relative paths begin at `base`."""
-    compact_after(sink)
-    mine = _written(sink, base)
+    mine = _normal_path(sink, base)
     for other in others:
-        theirs = _written(other, base)
+        theirs = _normal_path(other, base)
         if mine is not None and theirs is not None and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
             raise CatalogError(
                 f"The sinks {sink.name!r} and {other.name!r} would write to the same folder: {str(mine)!r}.",
@@ -71,36 +84,12 @@ def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
             )
 
 
-def compact_after(sink: Sink) -> int | None:
-    """The number of micro-batches after which the files of a sink are compacted; None: never."""
-    option = sink.external.options.get("compact")
-    if option is None or sink.external.format.lower() not in FILES:
-        return None
-    if not option.isdecimal() or not 0 < int(option) < 2**31:
-        raise CatalogError(
-            f"The sink {sink.name!r} cannot be compacted after {option!r} micro-batches.",
-            hint="OPTIONS (compact '100') leaves the files of the last 100 micro-batches as they are.",
-        )
-    return int(option)
-
-
-def _written(sink: Sink, base: str) -> Path | None:
-    if sink.external.format.lower() not in FILES or "path" not in sink.external.options:
-        return None
-    return Path(os.path.normpath(sink_path(sink, base)))
-
-
-def sink_path(sink: Sink, base: str) -> Path:
-    """The folder of a file sink."""
-    return Path(base) / local_path(sink.external.options["path"], f"path of sink {sink.name!r}")
-
-
 def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
     """Raises if the folder of a file sink is not writable or belongs to another pipeline.
 
     Without `base`, which only a run knows, relative paths are not checked.
     """
-    place = _written(sink, base)
+    place = _normal_path(sink, base)
     if place is None or not place.is_absolute():
         return
     existing = next(p for p in (place, *place.parents) if p.exists())
@@ -116,9 +105,9 @@ def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
 def claim(sink: Sink, settings: Settings, epoch: Epoch) -> None:
     """Marks the folder of a file sink as written by this run; raises if it has rows of a run that the checkpoint does
     not know, or if it cannot be written."""
-    if sink.external.format.lower() not in FILES:
+    place, checkpoint = file_path(sink, settings.base), Path(settings.checkpoint)
+    if place is None:
         return
-    place, checkpoint = place_of(sink, settings), Path(settings.checkpoint)
     try:
         last = last_batch(place)
         if last is None:

@@ -15,7 +15,7 @@ from eddyline.delivery.marks import KEPT_EPOCHS, last_batch, read_mark
 from eddyline.delivery.rewinding import Rewind, rewind_files, rewind_mark, rewind_of
 from eddyline.errors import StateError
 from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
-from eddyline.spark.output.places import FILES, sink_path
+from eddyline.spark.output.places import file_path
 from eddyline.spark.run.checkpoint import Alone, catalog_of
 from eddyline.sql.catalog import Sink
 
@@ -31,8 +31,9 @@ def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
     starts = run_starts(checkpoint)
     base = starts[-1].base if starts else str(Path.cwd())
     for sink in catalog_of(checkpoint).catalog.sinks:
-        if sink.external.format.lower() in FILES and "path" in sink.external.options:
-            yield sink, sink_path(sink, base)
+        place = file_path(sink, base)
+        if place is not None:
+            yield sink, place
 
 
 def plan_rewind(checkpoint: Path) -> list[SinkRewind]:
