@@ -68,5 +68,5 @@ def _cut(part: PartFile, first: int) -> None:
         fsync_file(temporary)
         os.replace(temporary, part.path.with_name(f"part-{last:09}-{part.rest}{part.path.suffix}"))
     else:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
     part.path.unlink()
