@@ -28,8 +28,6 @@ from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session.registry import Registry
 from eddyline.state.delta import Delta, concat, empty, query_of, times
 
-_HEAD = [("op", pa.string()), ("ts", pa.timestamp("us")), ("exp", pa.timestamp("us"))]
-
 
 @dataclass(frozen=True)
 class Arrival:
@@ -92,17 +90,11 @@ class Changes:
 
     def rows(self, name: str) -> pa.Table:
         """The changes of one query: op, ts, exp, then its own columns. For a family, `query` is the first column."""
-        family = self._names.family(name, self._parts)
-        if family is not None:
-            self._require_step(family, name)
-            return self._of_family(family)
-        family, query = self._names.query(name, self._parts)
-        self._require_step(family, name)
+        family, query = self._resolve(name)
         delta = self._delta(family)
-        return as_table(family, delta.take(query_of(delta) == query).spread())
-
-    def _of_family(self, family: Family) -> pa.Table:
-        delta = self._delta(family).spread()
+        if query is not None:
+            return as_table(family, delta.take(query_of(delta) == query).spread())
+        delta = delta.spread()
         return as_table(family, delta).add_column(0, "query", self._query_names(family, delta))
 
     def compact(self, family_name: str) -> pa.Table:
@@ -181,17 +173,16 @@ class Changes:
         return distinct_pairs(self._delta(family), self._arrivals)
 
     def _family(self, name: str) -> Family:
-        family = self._names.family(name, self._parts)
-        if family is None:
-            family, _ = self._names.query(name, self._parts)
-        self._require_step(family, name)
-        return family
+        return self._resolve(name)[0]
 
-    def _require_step(self, family: Family, name: str) -> None:
-        """Raises if the family failed: its changes are incomplete."""
+    def _resolve(self, name: str) -> tuple[Family, int | None]:
+        """A family, or a query and its family; raises if the family failed, as its changes are incomplete."""
+        named = self._names.family(name, self._parts)
+        family, query = (named, None) if named is not None else self._names.query(name, self._parts)
         for p in self._parts:
             if p.family is family and isinstance(p.outcome, FamilyFailure):
                 raise p.outcome.refusal(name)
+        return family, query
 
     def _part(self, family: Family) -> Part | None:
         return next((p for p in reversed(self._parts) if p.family is family), None)
@@ -267,5 +258,4 @@ def as_table(family: Family, delta: Delta) -> pa.Table:
     """Changes with one row each: op, ts, exp, then the family's own columns."""
     op = pa.array(np.where(delta.sign > 0, "+", "-"), pa.string()) if len(delta) else pa.array([], pa.string())
     columns = [op, times(delta.ts), times(delta.exp), *delta.columns]
-    names = [n for n, _ in _HEAD] + [f.name for f in family.fields]
-    return pa.table(columns, names=names)
+    return pa.table(columns, names=["op", "ts", "exp", *(f.name for f in family.fields)])

@@ -103,7 +103,7 @@ def end_compaction(place: Path) -> None:
 
 
 def recover(place: Path) -> None:
-    """Completes an interrupted merge. The lock must be held, or no compaction be running."""
+    """Completes the merge in the log. The lock must be held, or no compaction be running."""
     log = read_log(place)
     if log.state == "done":
         return
@@ -117,7 +117,10 @@ def recover(place: Path) -> None:
             f"A compaction of {str(folder)!r} was broken off, and its file {log.merged!r} is gone.",
             hint=f"If {log.into!r} holds only its own micro-batch, remove {str(place / LOG)!r}: nothing was lost then.",
         )
-    _end(place, log)
+    for name in log.replaces:
+        (folder / name).unlink(missing_ok=True)
+    fsync_folder(folder)
+    _write_log(place, Merge(log.number, "done"))
 
 
 def _merge(place: Path, run: Sequence[PartFile]) -> None:
@@ -132,18 +135,8 @@ def _merge(place: Path, run: Sequence[PartFile]) -> None:
     below = "" if folder == place else folder.name
     replaces = tuple(p.path.name for p in run[:-1])
     number = read_log(place).number + 1
-    log = Merge(number, "merging", below, merged.name, last.name, merged.stat().st_size, replaces)
-    _write_log(place, log)
-    os.replace(merged, last)
-    fsync_folder(folder)
-    _end(place, log)
-
-
-def _end(place: Path, log: Merge) -> None:
-    for name in log.replaces:
-        (place / log.folder / name).unlink(missing_ok=True)
-    fsync_folder(place / log.folder)
-    _write_log(place, Merge(log.number, "done"))
+    _write_log(place, Merge(number, "merging", below, merged.name, last.name, merged.stat().st_size, replaces))
+    recover(place)
 
 
 def _write_log(place: Path, log: Merge) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -61,12 +62,9 @@ class QuerySets:
 
     def kinds(self) -> dict[str, int]:
         """The number of bitmap containers that are lists, runs, bitmaps or empty."""
-        total: dict[str, int] = {}
-        for portion in self._portions:
-            for part in portion.parts:
-                if isinstance(part, Containers):
-                    for kind, n in part.kinds().items():
-                        total[kind] = total.get(kind, 0) + n
+        total = Counter[str]()
+        for part in (part for p in self._portions for part in p.parts if isinstance(part, Containers)):
+            total.update(part.kinds())
         return total
 
     def __repr__(self) -> str:

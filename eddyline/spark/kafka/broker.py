@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is public, not marked so
 
 from eddyline.spark.kafka.offsets import Bounds, Partition
-from eddyline.spark.kafka.options import SourceOptions, collecting_errors, make_client, unreachable
+from eddyline.spark.kafka.options import SourceOptions, collecting_errors, make_client
 
 _PAUSE = 0.2  # seconds between attempts while a leader is elected
 _GROUP = "eddyline"  # a consumer must name a group; ours assigns its partitions itself and never joins it
@@ -50,9 +50,8 @@ class Broker:
                 self._said.append("the client gave no answer")
             self._serve()
             if time.monotonic() > deadline:
-                raise unreachable(
-                    self.options.servers, f"tell the offsets of {self._topics()}", self.options.timeout, self._said
-                )
+                topics = ", ".join(self.options.topics)
+                raise self.options.unreachable(f"tell the offsets of topic {topics}", self._said)
             time.sleep(_PAUSE)
 
     def close(self) -> None:
@@ -73,7 +72,8 @@ class Broker:
         if not partitions:
             return {}
         _, admin = self._open()
-        level = IsolationLevel.READ_COMMITTED if self._committed() else IsolationLevel.READ_UNCOMMITTED
+        committed = self.options.isolation == "read_committed"
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         requested = {TopicPartition(*p): spec for p in partitions}
         answers: dict[Any, Future[Any]] = admin.list_offsets(
             requested, isolation_level=level, request_timeout=_left(deadline)
@@ -91,12 +91,6 @@ class Broker:
         """Serves the callbacks of the clients, which report errors and renew tokens."""
         for client in self._open():
             client.poll(0)
-
-    def _committed(self) -> bool:
-        return self.options.isolation == "read_committed"
-
-    def _topics(self) -> str:
-        return f"topic {', '.join(self.options.topics)}"
 
 
 def _left(deadline: float) -> float:

@@ -52,19 +52,35 @@ class KafkaError(Error):
 
 
 @dataclass(frozen=True)
-class SourceOptions:
-    """The topics, the starting offsets, the batch size, and the behaviour on data loss."""
+class Options:
+    """The options of every client."""
 
-    topics: tuple[str, ...]
-    starting: Literal["earliest", "latest"] | dict[str, dict[int, int]]
-    max_offsets: int | None
-    fail_on_data_loss: bool
     timeout: float  # seconds
     client: dict[str, str]
 
     @property
     def servers(self) -> str:
         return self.client["bootstrap.servers"]
+
+    def unreachable(self, doing: str, reasons: Iterable[str]) -> KafkaError:
+        """The error of a timeout; `reasons` are the messages of the client, the last is the most specific."""
+        last = list(dict.fromkeys(reasons))[-2:]
+        because = f" ({'; '.join(last)})" if last else ""
+        return KafkaError(
+            f"Kafka at {self.servers} did not {doing} within {self.timeout:g} s{because}.",
+            hint=f"Check option {SERVERS}, that the brokers are up and can be reached from this machine, and the "
+            f"security options; option {TIMEOUT} sets how long to wait.",
+        )
+
+
+@dataclass(frozen=True)
+class SourceOptions(Options):
+    """The topics, the starting offsets, the batch size, and the behaviour on data loss."""
+
+    topics: tuple[str, ...]
+    starting: Literal["earliest", "latest"] | dict[str, dict[int, int]]
+    max_offsets: int | None
+    fail_on_data_loss: bool
 
     @property
     def isolation(self) -> str:
@@ -72,16 +88,10 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(Options):
     """Where to send messages."""
 
     topic: str
-    timeout: float  # seconds
-    client: dict[str, str]
-
-    @property
-    def servers(self) -> str:
-        return self.client["bootstrap.servers"]
 
 
 def source_options(options: Mapping[str, str]) -> SourceOptions:
@@ -129,17 +139,6 @@ def collecting_errors(messages: list[str]) -> Callable[[Code], None]:
     return hear
 
 
-def unreachable(servers: str, doing: str, timeout: float, reasons: Iterable[str]) -> KafkaError:
-    """The error of a timeout; `reasons` are the messages of the client, the last is the most specific."""
-    last = list(dict.fromkeys(reasons))[-2:]
-    because = f" ({'; '.join(last)})" if last else ""
-    return KafkaError(
-        f"Kafka at {servers} did not {doing} within {timeout:g} s{because}.",
-        hint=f"Check option {SERVERS}, that the brokers are up and can be reached from this machine, and the security "
-        f"options; option {TIMEOUT} sets how long to wait.",
-    )
-
-
 def _lowered(options: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
     """The options by their names in lower case, none of them unknown."""
     names = {k.lower() for k in (*known, *TUNING)}
@@ -183,10 +182,9 @@ def _starting(text: str, topics: tuple[str, ...]) -> Literal["earliest", "latest
     hint = (
         'It is earliest, latest, or offsets in JSON such as {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 latest.'
     )
-    if text.lower() == "earliest":
-        return "earliest"
-    if text.lower() == "latest":
-        return "latest"
+    match text.lower():
+        case "earliest" | "latest" as named:
+            return named
     try:
         offsets = {t: {int(p): _offset(o) for p, o in ps.items()} for t, ps in json.loads(text).items()}
     except (ValueError, AttributeError):

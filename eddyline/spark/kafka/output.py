@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from eddyline.delivery.json_rows import json_rows, json_texts
 from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import DataError
-from eddyline.spark.kafka.options import KafkaError, collecting_errors, make_client, output_options, unreachable
+from eddyline.spark.kafka.options import KafkaError, collecting_errors, make_client, output_options
 
 MARKS = ("batch", "position")  # identify a repeated row
 _HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}
@@ -123,8 +123,7 @@ class KafkaOutput:
         )
 
     def _silence(self) -> KafkaError:
-        doing = f"acknowledge rows for topic {self.options.topic}"
-        return unreachable(self.options.servers, doing, self.options.timeout, self._heard)
+        return self.options.unreachable(f"acknowledge rows for topic {self.options.topic}", self._heard)
 
 
 def messages(rows: pa.Table, key: str | None) -> Iterator[tuple[bytes | None, bytes]]:

@@ -18,7 +18,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, M
 from confluent_kafka import KafkaError as Code
 
 from eddyline.spark.kafka.offsets import Range
-from eddyline.spark.kafka.options import KafkaError, SourceOptions, collecting_errors, make_client, unreachable
+from eddyline.spark.kafka.options import KafkaError, SourceOptions, collecting_errors, make_client
 
 SCHEMA = pa.schema(
     [
@@ -80,9 +80,7 @@ def _batches(consumer: Consumer, options: SourceOptions, wanted: Range, heard: l
         if at > before:
             deadline = time.monotonic() + options.timeout
         elif time.monotonic() > deadline:
-            raise unreachable(
-                options.servers, f"send message {at} to {wanted.end - 1} of {wanted.partition}", options.timeout, heard
-            )
+            raise options.unreachable(f"send message {at} to {wanted.end - 1} of {wanted.partition}", heard)
 
 
 def _pass(consumer: Consumer, options: SourceOptions, wanted: Range, message: Message, at: int) -> int:
@@ -126,12 +124,9 @@ def report_loss(options: SourceOptions, lost: list[str]) -> None:
 
 def _watermarks(consumer: Consumer, options: SourceOptions, wanted: Range) -> tuple[int, int]:
     try:
-        watermarks = consumer.get_watermark_offsets(TopicPartition(*wanted.partition), timeout=options.timeout)
+        return consumer.get_watermark_offsets(TopicPartition(*wanted.partition), timeout=options.timeout)
     except KafkaException as problem:
-        raise unreachable(
-            options.servers, f"tell the offsets of {wanted.partition}", options.timeout, [problem.args[0].str()]
-        ) from None
-    return watermarks
+        raise options.unreachable(f"tell the offsets of {wanted.partition}", [problem.args[0].str()]) from None
 
 
 def _after(message: Message) -> int:

@@ -10,14 +10,13 @@ Cost: one file a micro-batch, about 60 bytes for each stream, table, and family 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eddyline.spark.run.disk import writing
+from eddyline.spark.run.settings import write_whole
 
 FORMAT = 1
 KEPT = 10  # past micro-batches whose counts are kept
@@ -90,21 +89,7 @@ def write_counts(own: Path, batch: int, reports: Sequence[Mapping[str, Any]], re
     """`own` is the folder of Eddyline's files in the checkpoint."""
     before = (_read(_file(own, batch - 1)) if batch else None) or Counts()
     new = counted(before, batch, reports, registered, time.time())
-    content = {
-        "format": FORMAT,
-        "batch": new.batch,
-        "since": new.since,
-        "version": new.version,
-        "relations": new.relations,
-        "families": new.families,
-        "tables": new.tables,
-    }
-    file = _file(own, batch)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}")
-    with writing(f"The file {str(file)!r}"):
-        temporary.write_text(json.dumps(content))
-        os.replace(temporary, file)
+    write_whole(_file(own, batch), json.dumps({"format": FORMAT, **asdict(new)}), "none")
     _file(own, batch - KEPT).unlink(missing_ok=True)
 
 

@@ -39,16 +39,12 @@ def begin_epoch(checkpoint: Path, base: str) -> Epoch:
     line = json.dumps({"id": epoch.id, "first": epoch.first, "started": started, "base": base})
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+b") as f:
-        whole = not f.tell() or _last_byte(f.fileno(), f.tell()) == b"\n"
+        whole = not f.tell() or os.pread(f.fileno(), 1, f.tell() - 1) == b"\n"
         f.write((b"" if whole else b"\n") + line.encode() + b"\n")
         f.flush()
         os.fsync(f.fileno())
     fsync_folder(file.parent)
     return epoch
-
-
-def _last_byte(handle: int, size: int) -> bytes:
-    return os.pread(handle, 1, size - 1)
 
 
 def is_last(checkpoint: Path, epoch: Epoch) -> bool:
@@ -72,17 +68,12 @@ def run_starts(checkpoint: Path) -> list[RunStart]:
 
 def planned(checkpoint: Path) -> int:
     """The last micro-batch that Spark has planned; -1 if none."""
-    return _last(checkpoint / "offsets")
+    return -1 if (batch := last_batch(checkpoint / "offsets")) is None else batch
 
 
 def committed(checkpoint: Path) -> int:
     """The last micro-batch that Spark has committed; -1 if none."""
-    return _last(checkpoint / "commits")
-
-
-def _last(log: Path) -> int:
-    batch = last_batch(log)
-    return -1 if batch is None else batch
+    return -1 if (batch := last_batch(checkpoint / "commits")) is None else batch
 
 
 def foreign_from(mark: Mark, known: Sequence[Epoch]) -> int | None:

@@ -104,12 +104,8 @@ class Stager:
         names = [*first, *(f.name for f in checked.relation.fields)]
         extra = {"reason": checked.reasons, "text": checked.malformed, "place": checked.place}
         position = pa.array(self.writer * PER_WRITER + numbers)
-        columns = [
-            *checked.columns,
-            *extra.values(),
-            pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers)),
-            position,
-        ]
+        batch = pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers))
+        columns = [*checked.columns, *extra.values(), batch, position]
         rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *extra, "batch", "position"]))
         self._write(None, self.settings.own / "dead_letter", folder_name(checked.relation.name.lower()), rows)
 
@@ -142,16 +138,11 @@ def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, p
     names = queries.name_of(query_of(delta))
     op, ts, exp, *own = table.columns
     head = [names, op, ts, exp, pa.repeat(pa.scalar(batch, pa.int64()), len(names)), pa.array(position, pa.int64())]
-    return pa.table([in_utc(c) for c in (*head, *own)], names=[*HEAD, *own_names(family)])
-
-
-def own_names(family: Family) -> list[str]:
-    """Unique names of the family's columns: a second `ts` is `ts_2`."""
-    return unique([*HEAD, *(f.name for f in family.fields)])[len(HEAD) :]
+    return pa.table([in_utc(c) for c in (*head, *own)], names=unique([*HEAD, *(f.name for f in family.fields)]))
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names, with a number appended to repeated ones."""
+    """The names, with a number appended to repeated ones: a second `ts` is `ts_2`."""
     taken: set[str] = set()
     unique_names = []
     for original in names:
@@ -179,10 +170,7 @@ def commit_files(
     """Renames the staged files of a batch to their final names under one sink's path; returns those names."""
     folders = {path / s.folder for s in staged}
     for folder in folders:
-        if durability == "fsync":
-            make_folder(folder)
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     committed = set()
     for s in staged:
         file = path / s.folder / s.name(batch, suffix)
