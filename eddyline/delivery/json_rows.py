@@ -31,11 +31,11 @@ def json_rows(rows: pa.RecordBatch) -> pa.Array:
     """The text of each row."""
     pieces: list[Any] = []
     for i, name in enumerate(rows.schema.names):
-        pieces += [f"{',' if i else '{'}{_encoded(name)}:", json_texts(rows.column(i))]
+        pieces += [f"{',' if i else '{'}{_encoded(name)}:", _texts(rows.column(i))]
     return pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.repeat("{}", rows.num_rows)
 
 
-def json_texts(column: pa.Array) -> pa.Array:
+def _texts(column: pa.Array) -> pa.Array:
     """The text of each value of a column. A time without a zone is in UTC, as everywhere in Eddyline."""
     kind = column.type
     if pt.is_boolean(kind) or pt.is_integer(kind):

@@ -14,14 +14,12 @@ def folder_name(name: str) -> str:
     plain = re.sub(r"[\x00-\x1f/\\:%]", lambda m: quote(m[0], safe=""), name)
     plain = f"%{ord(plain[0]):02X}{plain[1:]}" if plain[:1] in (".", "_") else plain
     if len(plain.encode()) > _LONGEST:
-        return f"{plain.encode()[: _LONGEST - 40].decode(errors='ignore')}%{_digest(name.encode())}"
+        whole = len(name.encode()).to_bytes(8, "little") + name.encode()
+        digest = hashlib.blake2b(whole, digest_size=16).hexdigest()
+        return f"{plain.encode()[: _LONGEST - 40].decode(errors='ignore')}%{digest}"
     return plain
 
 
 def file_name(name: str) -> str:
     """The first part of a file's name: unchanged unless it contains a path separator."""
     return folder_name(name) if "/" in name or "\0" in name else name
-
-
-def _digest(name: bytes) -> str:
-    return hashlib.blake2b(len(name).to_bytes(8, "little") + name, digest_size=16).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import pickle
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from eddyline.errors import DataError
+from eddyline.delivery.json_rows import json_rows
 from eddyline.spark.kafka.options import KafkaError
-from eddyline.spark.kafka.output import KafkaOutput, messages
+from eddyline.spark.kafka.output import KafkaOutput
 from tests.spark.topics import batches, reader, rows_to_send, values
 
 if TYPE_CHECKING:
@@ -43,32 +42,18 @@ def test_rows_are_spelled_in_json_as_documented() -> None:
         ("struct", {"a": when}, pa.struct([("a", pa.timestamp("us"))]), '{"a":"2026-01-31T08:00:00.000005Z"}'),
     ]
     table = pa.table({name: pa.array([value], type_) for name, value, type_, _ in columns})
-    ((key, value),) = messages(table, "text")
-    assert key == 'ä"\n'.encode()
-    assert value.decode() == "{" + ",".join(f'"{name}":{text}' for name, _, _, text in columns) + "}"
+    (value,) = spelled(table)
+    assert value == "{" + ",".join(f'"{name}":{text}' for name, _, _, text in columns) + "}"
     nulls = pa.table({name: pa.nulls(2, type_) for name, _, type_, _ in columns})
-    assert {value.decode() for _, value in messages(nulls, None)} == {
-        "{" + ",".join(f'"{name}":null' for name, *_ in columns) + "}"
-    }
+    assert set(spelled(nulls)) == {"{" + ",".join(f'"{name}":null' for name, *_ in columns) + "}"}
 
 
-@pytest.mark.parametrize(
-    ("column", "key"),
-    [
-        (pa.array(["q"]), b"q"),
-        (pa.array([b"\xff"]), b"\xff"),
-        (pa.array([5]), b"5"),
-        (pa.array([None], pa.int64()), None),
-    ],
-)
-def test_a_key_is_the_column_as_text(column: pa.Array, key: bytes | None) -> None:
-    assert [k for k, _ in messages(pa.table({"k": column}), "k")] == [key]
-    assert [k for k, _ in messages(pa.table({"k": column}), None)] == [None]
+def spelled(table: pa.Table) -> list[str]:
+    return [text for part in table.to_batches() for text in json_rows(part).to_pylist()]
 
 
 def test_rows_arrive_once_in_order_by_key_and_a_repeat_can_be_told(kafka: Kafka, topic: str) -> None:
-    output = pickle.loads(pickle.dumps(KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic})))
-    with output:
+    with KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic}) as output:
         assert output.send(rows_to_send(25_000)) == 25_000
         (table,) = batches(reader(kafka, topic))
         found = [json.loads(v) for v in values(table)]
@@ -81,13 +66,6 @@ def test_rows_arrive_once_in_order_by_key_and_a_repeat_can_be_told(kafka: Kafka,
     (table,) = batches(reader(kafka, topic))
     assert table.num_rows == 50_000
     assert len({(row["batch"], row["position"]) for row in map(json.loads, values(table))}) == 25_000
-
-
-def test_rows_without_marks_or_key_are_refused(kafka: Kafka, topic: str) -> None:
-    output = KafkaOutput({"kafka.bootstrap.servers": kafka.servers, "topic": topic})
-    for name in ("query", "batch", "position"):
-        with pytest.raises(DataError, match=f"topic {topic} lack the column '{name}'"):
-            output.send(rows_to_send(2).drop_columns([name]))
 
 
 def test_the_first_failure_is_raised_and_the_output_can_be_used_again(kafka: Kafka, topic: str) -> None:

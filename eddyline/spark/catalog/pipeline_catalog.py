@@ -44,7 +44,7 @@ from eddyline.spark.catalog.logged import LoggedSession
 from eddyline.spark.catalog.overlaps import require_apart
 from eddyline.spark.catalog.scripts import by_digest
 from eddyline.spark.output.epochs import run_starts
-from eddyline.spark.output.places import require_own_path, require_usable_path
+from eddyline.spark.output.places import require_usable_path
 from eddyline.spark.output.sinks import kind_of, require_function
 from eddyline.spark.run.settings import has_begun, sources_of
 from eddyline.spark.worker.placement import partitioning_of
@@ -211,8 +211,6 @@ class PipelineCatalog(LoggedSession):
                 f"{thing.name!r} comes too late: Spark fixes the sources of a checkpoint when it first starts.",
                 hint="Declare it in the script of a new checkpoint.",
             )
-        if isinstance(thing, Sink):
-            require_own_path(thing, self.catalog.sinks, self._base())
         if not isinstance(thing, View):
             self._check_external(thing)
         if isinstance(thing, Sink):

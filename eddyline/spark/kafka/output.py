@@ -1,41 +1,35 @@
-"""Sends rows as Kafka messages, from the driver or a Python worker.
+"""Sends rows as Kafka messages.
 
 A message's value is a JSON object with the row's columns; its stable format is in `delivery/json_rows.py`.
-Its key is one column as text (`query` by default), so that a query's changes stay in order within one partition. A send
-returns when all replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch`
-and `position`, equal in each repeat, and a consumer that stores (key, batch, position) can drop repeats.
+Its key is the name of the query, so that a query's changes stay in order within one partition. A send returns when all
+replicas have acknowledged all rows. A batch that Spark replays is sent again: each row carries `batch` and `position`,
+equal in each repeat, and a consumer that stores (key, batch, position) can drop repeats.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, Message, Producer
 
-from eddyline.delivery.json_rows import json_rows, json_texts
+from eddyline.delivery.json_rows import json_rows
 from eddyline.delivery.sinks.sink_kind import FORMAT
-from eddyline.errors import DataError
 from eddyline.spark.kafka.options import KafkaError, collecting_errors, make_client, output_options
 
-MARKS = ("batch", "position")  # identify a repeated row
 _HEADERS: dict[str, str | bytes | None] = {"eddyline.format": str(FORMAT)}
 _ROWS = 10_000  # converted to messages at a time
 _GRACE = 5.0  # seconds for the client to report failed messages
 
 
 class KafkaOutput:
-    """Sends rows to a topic. It connects on first use, so that it can be pickled before; it is for one thread."""
+    """Sends rows to a topic. It connects on first use; it is for one thread."""
 
-    def __init__(self, options: Mapping[str, str], key: str | None = "query", *, epoch: str = "") -> None:
+    def __init__(self, options: Mapping[str, str], *, epoch: str = "") -> None:
         """`epoch` is the run that sends: of the rows of one micro-batch, those of the last epoch are valid."""
         self.options = output_options(options)
-        self.key = key
         self.headers = _HEADERS | ({"eddyline.epoch": epoch} if epoch else {})
         self._producer: Producer | None = None
         self._failed: str | None = None
@@ -43,17 +37,13 @@ class KafkaOutput:
 
     def send(self, rows: pa.Table) -> int:
         """Sends every row and waits until all are acknowledged; returns their number. Raises the first failure."""
-        missing = [c for c in (*MARKS, *([self.key] if self.key else [])) if c not in rows.column_names]
-        if missing:
-            raise DataError(
-                f"Rows for Kafka topic {self.options.topic} lack the column {missing[0]!r}.",
-                hint=f"Each row carries {' and '.join(MARKS)}, and the column chosen as key.",
-            )
         producer = self._open()
         self._heard.clear()
         try:
-            for key, value in messages(rows, self.key):
-                self._enqueue(producer, key, value)
+            for part in rows.to_batches(max_chunksize=_ROWS):
+                keys, values = (c.cast(pa.binary()).to_pylist() for c in (part.column("query"), json_rows(part)))
+                for key, value in zip(keys, values, strict=True):
+                    self._enqueue(producer, key, value)
             unsent = producer.flush(self.options.timeout + _GRACE)
             if self._failed is not None:
                 raise self._failure()
@@ -77,9 +67,6 @@ class KafkaOutput:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_producer": None, "_failed": None, "_heard": []}
-
     def _open(self) -> Producer:
         if self._producer is None:
             self._failed = None
@@ -95,7 +82,7 @@ class KafkaOutput:
             self._producer = make_client(Producer, settings)
         return self._producer
 
-    def _enqueue(self, producer: Producer, key: bytes | None, value: bytes) -> None:
+    def _enqueue(self, producer: Producer, key: bytes, value: bytes) -> None:
         """Enqueues one message; waits if the client's queue is full."""
         deadline = 0.0
         while self._failed is None:
@@ -124,17 +111,3 @@ class KafkaOutput:
 
     def _silence(self) -> KafkaError:
         return self.options.unreachable(f"acknowledge rows for topic {self.options.topic}", self._heard)
-
-
-def messages(rows: pa.Table, key: str | None) -> Iterator[tuple[bytes | None, bytes]]:
-    """The key and the value of each row's message."""
-    for part in rows.to_batches(max_chunksize=_ROWS):
-        keys = [None] * part.num_rows if key is None else _keys(part.column(key))
-        yield from zip(keys, json_rows(part).cast(pa.binary()).to_pylist(), strict=True)
-
-
-def _keys(column: pa.Array) -> list[bytes | None]:
-    """Text and binary as they are, null as no key, anything else as in JSON."""
-    if not (pt.is_string(column.type) or pt.is_binary(column.type)):
-        column = pc.if_else(column.is_null(), None, json_texts(column))
-    return list(column.cast(pa.binary()).to_pylist())

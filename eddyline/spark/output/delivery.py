@@ -42,7 +42,7 @@ from eddyline.spark.output.counts import write_counts
 from eddyline.spark.output.dropped_sinks import delivery_error, keep_undelivered
 from eddyline.spark.output.epochs import begin_epoch, is_last
 from eddyline.spark.output.outputs import DEAD_LETTER, Staged, commit_files, remove_files
-from eddyline.spark.output.places import claim, file_path, place_of, require_claimed, require_own_path
+from eddyline.spark.output.places import claim, file_path, place_of, require_claimed
 from eddyline.spark.output.reports import write_reports
 from eddyline.spark.output.sending import Consumer, Sending
 from eddyline.spark.output.sinks import kind_of, require_function
@@ -97,10 +97,9 @@ class Delivery:
     def check(self) -> None:
         """Raises if a sink cannot be delivered to."""
         sinks = list(self.pipeline_catalog.catalog.sinks)
-        for i, sink in enumerate(sinks):
+        for sink in sinks:
             require_function(sink, self.consumers)
             kind_of(sink).check(sink, resolved(sink.external.options, owner_of(sink)))
-            require_own_path(sink, sinks[:i], self.settings.base)
         things = [*self.pipeline_catalog.catalog.streams, *self.pipeline_catalog.catalog.tables, *sinks]
         for thing in things:
             self._check_external(thing)

@@ -161,11 +161,7 @@ def in_utc(column: pa.Array | pa.ChunkedArray) -> Any:
 
 
 def commit_files(
-    path: Path,
-    staged: Sequence[Staged],
-    batch: int,
-    suffix: str,
-    durability: Durability = "fsync",
+    path: Path, staged: Sequence[Staged], batch: int, suffix: str, durability: Durability = "fsync"
 ) -> set[Path]:
     """Renames the staged files of a batch to their final names under one sink's path; returns those names."""
     folders = {path / s.folder for s in staged}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,29 +66,12 @@ def file_path(sink: Sink, base: str) -> Path | None:
     return Path(base) / local_path(path, f"path of sink {sink.name!r}")
 
 
-def _normal_path(sink: Sink, base: str) -> Path | None:
-    path = file_path(sink, base)
-    return None if path is None else Path(os.path.normpath(path))
-
-
-def require_own_path(sink: Sink, others: Iterable[Sink], base: str) -> None:
-    """Raises if the folders of two sinks overlap; relative paths begin at `base`."""
-    mine = _normal_path(sink, base)
-    for other in others:
-        theirs = _normal_path(other, base)
-        if mine is not None and theirs is not None and (mine.is_relative_to(theirs) or theirs.is_relative_to(mine)):
-            raise CatalogError(
-                f"The sinks {sink.name!r} and {other.name!r} would write to the same folder: {str(mine)!r}.",
-                hint="Give each a path of its own.",
-            )
-
-
 def require_usable_path(sink: Sink, pipeline: Path, base: str = "") -> None:
     """Raises if the folder of a file sink is not writable or belongs to another pipeline.
 
     Without `base`, which only a run knows, relative paths are not checked.
     """
-    place = _normal_path(sink, base)
+    place = file_path(sink, base)
     if place is None or not place.is_absolute():
         return
     existing = next(p for p in (place, *place.parents) if p.exists())
