@@ -9,7 +9,7 @@ import typer
 
 from eddyline.commands.query import _printing
 
-app = typer.Typer(help="Looks at and compacts the folder of a parquet or JSON sink.", no_args_is_help=True)
+app = typer.Typer(help="Looks at and compacts the folder of a file sink.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="PATH", help="The path of the sink.", exists=True, file_okay=False)]
 KEPT = 10  # micro-batches whose files are kept by default: readers may be reading them

@@ -95,7 +95,7 @@ class Changes:
         if query is not None:
             return as_table(family, delta.take(query_of(delta) == query).spread())
         delta = delta.spread()
-        return as_table(family, delta).add_column(0, "query", self._query_names(family, delta))
+        return as_table(family, delta).add_column(0, "query", self._query_names(family, query_of(delta)))
 
     def compact(self, family_name: str) -> pa.Table:
         """One row per distinct result: its columns, op, ts, exp, and the queries it belongs to."""
@@ -106,12 +106,10 @@ class Changes:
         order = np.argsort(which, kind="stable")
         offsets = np.append(0, np.cumsum(np.bincount(which)))
         first = order[offsets[:-1]]
-        names = self._query_names(family, delta.take(order))
+        names = self._query_names(family, query_of(delta)[order])
         queries = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
         changes = as_table(family, delta.take(first).spread())
-        own = changes.select(range(3, changes.num_columns))
-        table = pa.table([*own.columns, *changes.columns[:3]], names=[*own.column_names, *changes.column_names[:3]])
-        return table.append_column("queries", queries)
+        return changes.select([*range(3, changes.num_columns), 0, 1, 2]).append_column("queries", queries)
 
     def affected(self, family_name: str) -> pa.Table:
         """Per arriving row, the queries whose answers it changed: stream, row (its position in the push), queries."""
@@ -119,9 +117,7 @@ class Changes:
         last, query = self._pairs(family)
         arrivals, first = np.unique(last, return_index=True)
         offsets = np.append(first, len(last)).astype(np.int32)
-        part = self._part(family)
-        names = part.queries.name_of(query) if part is not None else pa.array([], pa.string())
-        queries = pa.ListArray.from_arrays(pa.array(offsets), names)
+        queries = pa.ListArray.from_arrays(pa.array(offsets), self._query_names(family, query))
         streams, rows = [pa.array([], pa.string())], np.empty(len(arrivals), np.int64)
         for a in self._arrivals:  # in ascending order of arrival numbers
             mine = (arrivals >= a.start) & (arrivals < a.start + len(a.positions))
@@ -184,17 +180,14 @@ class Changes:
                 raise p.outcome.refusal(name)
         return family, query
 
-    def _part(self, family: Family) -> Part | None:
-        return next((p for p in reversed(self._parts) if p.family is family), None)
-
     def _delta(self, family: Family) -> Delta:
         types = [f.type for f in family.fields]
         parts = [p.delta for p in self._parts if p.family is family]
         return concat(parts, types, attached=True) if parts else empty(types, attached=True)
 
-    def _query_names(self, family: Family, delta: Delta) -> pa.Array:
-        part = self._part(family)
-        return pa.array([], pa.string()) if part is None else part.queries.name_of(query_of(delta))
+    def _query_names(self, family: Family, query: Ints) -> pa.Array:
+        part = next((p for p in reversed(self._parts) if p.family is family), None)
+        return pa.array([], pa.string()) if part is None else part.queries.name_of(query)
 
     def __repr__(self) -> str:
         families = len({p.family.number for p in self._parts if p.count()})

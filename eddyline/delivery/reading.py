@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from eddyline.delivery.compaction import read_log
 from eddyline.delivery.marks import Mark, folders_of, last_batch, parts_of, read_mark
+from eddyline.delivery.sinks import FILE_SINKS
 from eddyline.errors import DataError, StateError
 
 TRIES = 100  # attempts to read a folder whose files are removed meanwhile
@@ -71,7 +72,8 @@ def require_mark(place: Path) -> Mark:
     mark = read_mark(place)
     if mark is None:
         raise StateError(
-            f"{str(place)!r} is not the folder of a sink.", hint="Give the path of a parquet or JSON sink."
+            f"{str(place)!r} is not the folder of a sink.",
+            hint=f"Give the path of a sink USING {' or '.join(FILE_SINKS)}.",
         )
     if not mark.epochs and mark.complete < 0 and last_batch(place) is not None:
         raise StateError(

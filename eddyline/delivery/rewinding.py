@@ -23,10 +23,6 @@ class Rewind:
     first: int  # micro-batches from this one on
     files: tuple[PartFile, ...]
 
-    @property
-    def last(self) -> int:
-        return max(f.batch for f in self.files)
-
 
 def rewind_of(place: Path, first: int) -> Rewind:
     """Plans a rewind, after completing an interrupted compaction."""

@@ -29,7 +29,7 @@ class Broker:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self._said: list[str] = []
+        self._errors: list[str] = []
         self._consumer: Consumer | None = None
         self._admin: AdminClient | None = None
 
@@ -37,7 +37,7 @@ class Broker:
         """The bounds of every partition of the topics that exist."""
         deadline = time.monotonic() + self.options.timeout
         self._serve()
-        self._said.clear()
+        self._errors.clear()
         while True:
             try:
                 partitions = [p for t in self.options.topics for p in self._partitions(t, deadline)]
@@ -45,13 +45,13 @@ class Broker:
                 highs = self._list(partitions, _LATEST, deadline)
                 return {p: Bounds(lows[p], highs[p]) for p in partitions}
             except KafkaException as problem:
-                self._said.append(problem.args[0].str())
+                self._errors.append(problem.args[0].str())
             except TimeoutError:
-                self._said.append("the client gave no answer")
+                self._errors.append("the client gave no answer")
             self._serve()
             if time.monotonic() > deadline:
                 topics = ", ".join(self.options.topics)
-                raise self.options.unreachable(f"tell the offsets of topic {topics}", self._said)
+                raise self.options.unreachable(f"tell the offsets of topic {topics}", self._errors)
             time.sleep(_PAUSE)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Broker:
 
     def _open(self) -> tuple[Consumer, AdminClient]:
         if self._consumer is None or self._admin is None:
-            client = {**self.options.client, "error_cb": collecting_errors(self._said)}
+            client = {**self.options.client, "error_cb": collecting_errors(self._errors)}
             self._consumer = make_client(Consumer, {"group.id": _GROUP, **client})
             self._admin = make_client(AdminClient, client)
         return self._consumer, self._admin

@@ -132,11 +132,11 @@ def make_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[st
 def collecting_errors(messages: list[str]) -> Callable[[Code], None]:
     """An error callback of a client: it collects the causes, not the resulting `_ALL_BROKERS_DOWN`."""
 
-    def hear(trouble: Code) -> None:
-        if trouble.code() != Code._ALL_BROKERS_DOWN and trouble.str() not in messages[-2:]:
-            messages.append(trouble.str())
+    def collect(error: Code) -> None:
+        if error.code() != Code._ALL_BROKERS_DOWN and error.str() not in messages[-2:]:
+            messages.append(error.str())
 
-    return hear
+    return collect
 
 
 def _lowered(options: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:

@@ -33,12 +33,12 @@ class KafkaOutput:
         self.headers = _HEADERS | ({"eddyline.epoch": epoch} if epoch else {})
         self._producer: Producer | None = None
         self._failed: str | None = None
-        self._heard: list[str] = []
+        self._errors: list[str] = []
 
     def send(self, rows: pa.Table) -> int:
         """Sends every row and waits until all are acknowledged; returns their number. Raises the first failure."""
         producer = self._open()
-        self._heard.clear()
+        self._errors.clear()
         try:
             for part in rows.to_batches(max_chunksize=_ROWS):
                 keys, values = (c.cast(pa.binary()).to_pylist() for c in (part.column("query"), json_rows(part)))
@@ -77,7 +77,7 @@ class KafkaOutput:
                 "enable.idempotence": True,
                 "delivery.report.only.error": True,
                 "on_delivery": self._delivered,
-                "error_cb": collecting_errors(self._heard),
+                "error_cb": collecting_errors(self._errors),
             }
             self._producer = make_client(Producer, settings)
         return self._producer
@@ -103,11 +103,11 @@ class KafkaOutput:
             self._failed = problem.str()
 
     def _failure(self) -> KafkaError:
-        reasons = [self._failed or "", *self._heard[-1:]]
+        reasons = [self._failed or "", *self._errors[-1:]]
         return KafkaError(
             f"Kafka at {self.options.servers} did not take rows for topic {self.options.topic}: {'; '.join(reasons)}.",
             hint="Check the topic, the brokers and the rights of the user; then send the batch again.",
         )
 
     def _silence(self) -> KafkaError:
-        return self.options.unreachable(f"acknowledge rows for topic {self.options.topic}", self._heard)
+        return self.options.unreachable(f"acknowledge rows for topic {self.options.topic}", self._errors)

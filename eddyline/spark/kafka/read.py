@@ -41,7 +41,7 @@ log = logging.getLogger("eddyline.kafka")
 
 def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
     """The messages of a range in the order of their offsets. The same range gives the same messages."""
-    heard: list[str] = []
+    client_errors: list[str] = []
     consumer = make_client(
         Consumer,
         {
@@ -54,16 +54,18 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
-            "error_cb": collecting_errors(heard),
+            "error_cb": collecting_errors(client_errors),
         },
     )
     try:
-        yield from _batches(consumer, options, wanted, heard)
+        yield from _batches(consumer, options, wanted, client_errors)
     finally:
         consumer.close()
 
 
-def _batches(consumer: Consumer, options: SourceOptions, wanted: Range, heard: list[str]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    consumer: Consumer, options: SourceOptions, wanted: Range, client_errors: list[str]
+) -> Iterator[pa.RecordBatch]:
     topic, number = wanted.partition
     consumer.assign([TopicPartition(topic, number, wanted.start)])
     at, deadline = wanted.start, time.monotonic() + options.timeout
@@ -74,13 +76,13 @@ def _batches(consumer: Consumer, options: SourceOptions, wanted: Range, heard: l
         if batch := [m for m in good if m.offset() < wanted.end]:  # type: ignore[operator]  # a message has an offset
             yield _arrow(wanted, batch)
         if good:
-            at = _after(good[-1])
+            at = (good[-1].offset() or 0) + 1
         for problem in (m for m in got if m.error() is not None):
             at = max(at, _pass(consumer, options, wanted, problem, at))
         if at > before:
             deadline = time.monotonic() + options.timeout
         elif time.monotonic() > deadline:
-            raise options.unreachable(f"send message {at} to {wanted.end - 1} of {wanted.partition}", heard)
+            raise options.unreachable(f"send message {at} to {wanted.end - 1} of {wanted.partition}", client_errors)
 
 
 def _pass(consumer: Consumer, options: SourceOptions, wanted: Range, message: Message, at: int) -> int:
@@ -127,12 +129,6 @@ def _watermarks(consumer: Consumer, options: SourceOptions, wanted: Range) -> tu
         return consumer.get_watermark_offsets(TopicPartition(*wanted.partition), timeout=options.timeout)
     except KafkaException as problem:
         raise options.unreachable(f"tell the offsets of {wanted.partition}", [problem.args[0].str()]) from None
-
-
-def _after(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None
-    return offset + 1
 
 
 def _arrow(wanted: Range, messages: list[Message]) -> pa.RecordBatch:

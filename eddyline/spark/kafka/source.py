@@ -28,7 +28,7 @@ from eddyline.spark.kafka.read import read_range, report_loss
 
 FORMAT = "eddyline_kafka"
 _SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-_LOOKS = 3  # attempts when offsets seem to decrease, as they do briefly when a partition's leader changes
+_ATTEMPTS = 3  # when offsets seem to decrease, as they do briefly when a partition's leader changes
 _PAUSE = 0.5  # seconds between them
 
 
@@ -82,7 +82,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """The same for every call in one run, because Spark calls it twice."""
         if self._initial is None:
-            bounds = self._look(needed=self.options.topics)
+            bounds = self._bounds(needed=self.options.topics)
             at = _initial(self.options, bounds)
             lost = [f"{p} has no messages {at[p]} to {b.low - 1} any more" for p, b in bounds.items() if at[p] < b.low]
             report_loss(self.options, lost)
@@ -94,11 +94,11 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {p: b.high for p, b in self._look().items()}
+        self._target = {p: b.high for p, b in self._bounds().items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
-        bounds = self._settled(begun.next)
+        bounds = self._stable_bounds(begun.next)
         if self._target is not None:
             bounds = _capped(bounds, self._target, begun.next)
         end, lost = advance(begun, bounds, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
@@ -121,7 +121,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._broker.close()
             self._broker = None
 
-    def _look(self, needed: Iterable[str] = ()) -> dict[Partition, Bounds]:
+    def _bounds(self, needed: Iterable[str] = ()) -> dict[Partition, Bounds]:
         """The bounds of all partitions; it is an error if a needed topic does not exist."""
         if self._broker is None:
             self._broker = Broker(self.options)
@@ -134,15 +134,15 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return self._seen
 
-    def _settled(self, known: Positions) -> dict[Partition, Bounds]:
+    def _stable_bounds(self, known: Positions) -> dict[Partition, Bounds]:
         """The bounds; retries while a partition seems to end before the offset that was already read."""
         new = set(self.options.topics) - {p.topic for p in known}
-        for _ in range(_LOOKS - 1):
-            bounds = self._look(needed=new)
+        for _ in range(_ATTEMPTS - 1):
+            bounds = self._bounds(needed=new)
             if all(bounds[p].high >= at for p, at in known.items() if p in bounds):
                 return bounds
             time.sleep(_PAUSE)
-        return self._look(needed=new)
+        return self._bounds(needed=new)
 
 
 def _initial(options: SourceOptions, bounds: dict[Partition, Bounds]) -> Positions:

@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.delivery.compaction import compact, end_compaction, limit_size
 from eddyline.delivery.marks import STAGED, Epoch, write_mark
 from eddyline.delivery.sinks.file_sink import FileSink, compact_after
+from eddyline.delivery.sinks.parquet import PARQUET
 from eddyline.errors import CatalogError, Error, StateError
 from eddyline.spark.catalog import amendments
 from eddyline.spark.catalog.externals import owner_of
@@ -96,22 +97,19 @@ class Delivery:
 
     def check(self) -> None:
         """Raises if a sink cannot be delivered to."""
-        sinks = list(self.pipeline_catalog.catalog.sinks)
-        for sink in sinks:
-            require_function(sink, self.consumers)
-            kind_of(sink).check(sink, resolved(sink.external.options, owner_of(sink)))
-        things = [*self.pipeline_catalog.catalog.streams, *self.pipeline_catalog.catalog.tables, *sinks]
-        for thing in things:
-            self._check_external(thing)
-        require_apart(things, Path(self.settings.checkpoint), self.settings.base)
-
-    def _check_external(self, thing: Stream | Table | Sink) -> None:
-        try:
-            self.pipeline_catalog.rules.check(thing)
-        except CatalogError as e:
-            if isinstance(thing, Sink):
-                e.hint = f"{e.hint or ''} Or give it up (DROP SINK {thing.name}; by `eddyline query add`).".strip()
-            raise
+        catalog, rules = self.pipeline_catalog.catalog, self.pipeline_catalog.rules
+        for sink in catalog.sinks:
+            try:
+                require_function(sink, self.consumers)
+                rules.check(sink)
+                kind_of(sink).check(sink, resolved(sink.external.options, owner_of(sink)))
+            except CatalogError as e:
+                e.hint = f"{e.hint or ''} Or give it up (DROP SINK {sink.name}; by `eddyline query add`).".strip()
+                raise
+        sources = [*catalog.streams, *catalog.tables]
+        for source in sources:
+            rules.check(source)
+        require_apart([*sources, *catalog.sinks], Path(self.settings.checkpoint), self.settings.base)
 
     @property
     def epoch(self) -> Epoch:
@@ -185,7 +183,7 @@ class Delivery:
         if self._retry:
             remove_files(self.settings.own / "dead_letter", batch)
         dead = [s for s in staged if s.sink == DEAD_LETTER]
-        commit_files(self.settings.own / "dead_letter", dead, batch, "parquet", self.settings.durability)
+        commit_files(self.settings.own / "dead_letter", dead, batch, PARQUET.suffix, self.settings.durability)
         reports[0]["bad_files"] = report_bad_files(self.settings, self.relations, packed, batch)
         for text, sink in sinks.items():
             self._deliver_or_keep(sink, [s for s in staged if s.declared == text], batch)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,7 +75,7 @@ def committed(checkpoint: Path) -> int:
     return -1 if (batch := last_batch(checkpoint / "commits")) is None else batch
 
 
-def foreign_from(mark: Mark, known: Sequence[Epoch]) -> int | None:
+def foreign_from(mark: Mark | None, checkpoint: Path) -> int | None:
     """The first micro-batch in a sink's folder that a run unknown to the checkpoint may have written; None if none."""
-    ids = {e.id for e in known}
-    return next((e.first for e in mark.epochs if e.id not in ids), None)
+    known = {s.epoch.id for s in run_starts(checkpoint)}
+    return next((e.first for e in (() if mark is None else mark.epochs) if e.id not in known), None)

@@ -20,7 +20,7 @@ from eddyline.delivery.names import folder_name
 from eddyline.delivery.sinks.file_sink import FileSink
 from eddyline.delivery.sinks.sink_kind import FORMAT
 from eddyline.errors import CatalogError, StateError
-from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.output.epochs import committed, foreign_from, planned
 from eddyline.spark.output.sinks import kind_of
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Sink
@@ -135,12 +135,11 @@ def _mark_without_rows(place: Path, identity: str, checkpoint: Path) -> Mark | N
         return None
     if mark is None or (mark.identity, mark.format) != (identity, FORMAT):
         return None
-    known = [s.epoch for s in run_starts(checkpoint)]
-    return mark if foreign_from(mark, known) is None else replace(mark, epochs=(), complete=-1)
+    return mark if foreign_from(mark, checkpoint) is None else replace(mark, epochs=(), complete=-1)
 
 
 def _require_own_history(sink: Sink, place: Path, mark: Mark | None, last: int, checkpoint: Path) -> None:
-    foreign = None if mark is None else foreign_from(mark, [s.epoch for s in run_starts(checkpoint)])
+    foreign = foreign_from(mark, checkpoint)
     if foreign is None and last <= planned(checkpoint):
         return
     first = planned(checkpoint) + 1 if foreign is None else foreign

@@ -38,11 +38,10 @@ def file_sinks(checkpoint: Path) -> Iterator[tuple[Sink, Path]]:
 
 def plan_rewind(checkpoint: Path) -> list[SinkRewind]:
     """The rewinds of all sinks that have rows unknown to the checkpoint."""
-    known = [s.epoch for s in run_starts(checkpoint)]
     rewinds = []
     for sink, place in file_sinks(checkpoint):
         mark = read_mark(place)
-        foreign = None if mark is None else foreign_from(mark, known)
+        foreign = foreign_from(mark, checkpoint)
         last = last_batch(place)
         if mark is not None and len(mark.epochs) == KEPT_EPOCHS and foreign == mark.epochs[0].first:
             raise StateError(

@@ -18,7 +18,7 @@ from eddyline.delivery.marks import folders_of, last_batch, parts_of, read_mark
 from eddyline.errors import Error
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.input.offsets import entry_files, log_entry_of, offset_in, source_offsets
-from eddyline.spark.output.epochs import committed, foreign_from, planned, run_starts
+from eddyline.spark.output.epochs import committed, foreign_from, planned
 from eddyline.spark.run.checkpoint import require_fixed
 from eddyline.spark.run.rewinding import file_sinks
 
@@ -142,7 +142,6 @@ def _snapshot(file: Path) -> Iterator[str]:
 
 
 def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
-    known = [s.epoch for s in run_starts(checkpoint)]
     try:
         sinks = list(file_sinks(checkpoint))
     except Error:
@@ -161,8 +160,7 @@ def _sinks(checkpoint: Path, identity: str) -> Iterator[str]:
             yield f"Sink {sink.name!r}: {place} has rows and no mark."
         elif mark is not None and last is not None and mark.identity != identity:
             yield f"Sink {sink.name!r}: {place} has rows of the checkpoint {mark.checkpoint!r}."
-        elif mark is not None and last is not None and foreign_from(mark, known) is not None:
-            first = foreign_from(mark, known)
+        elif last is not None and (first := foreign_from(mark, checkpoint)) is not None:
             yield f"Sink {sink.name!r}: {place} has rows of an unknown run from micro-batch {first} on. {rewind}"
         for part in (p for folder in folders_of(place) for p in parts_of(folder)):
             if not part.path.stat().st_size:
