@@ -187,7 +187,7 @@ class Matching:
                 row, number = row[sure], number[sure]
             listed_rows.append(row)
             listed.append(run.position_of(number))
-            parts += [replace(c, numbers=run.position_of(c.numbers)) for c in matches.sets]
+            parts += [replace(c, slots=run.position_of(c.slots)) for c in matches.sets]
         parts.append(lists(rows, np.concatenate(listed_rows), np.concatenate(listed)))
         return Portion(start, rows, tuple(parts))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Codes, Ints, Ints32, Mask, Words
+from eddyline.arrays import Codes, Ints, Ints32, Mask, Words
 from eddyline.index.filters.bitmaps import BLOCK, WORDS, Bitmaps
 from eddyline.index.filters.boxes import Found
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.result_memory import room
-from eddyline.index.runtime.row_sets import BITMAP, Containers, put
+from eddyline.index.runtime.row_sets import BITMAP, NO_CONTAINERS, ContainerArrays, Containers, put
 from eddyline.index.runtime.vectors import (
     copy_set,
     intersect,
@@ -32,9 +31,7 @@ def search(
     """
     rows = codes.shape[1]
     entered = np.zeros(len(order), np.int64)
-    shape = (bitmaps.blocks, rows) if listing else (0, 0)
-    kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
-    words = room(shape[0] * shape[1] * (WORDS + 8))  # for the worst case; what is not written takes none
+    containers = ContainerArrays.allocate(bitmaps.blocks, rows) if listing else NO_CONTAINERS
     end = 0
     living = _living(bitmaps, alive)
     places = np.empty((len(bitmaps.group_layer), rows), np.int32)
@@ -61,11 +58,7 @@ def search(
             places,
             order,
             counts,
-            kind,
-            size,
-            start,
-            words,
-            words.view(np.uint16),
+            containers,
             end,
             found.rows,
             found.numbers,
@@ -78,7 +71,7 @@ def search(
         )
         if block < bitmaps.blocks:
             found.grow()
-    sets = Containers(kind, size, start, words[:end], bitmaps.numbers) if listing else None
+    sets = Containers(containers, end, bitmaps.numbers) if listing else None
     return entered, sets
 
 
@@ -125,11 +118,7 @@ def _walk(
     places: Ints32,
     order: Ints,
     counts: Ints,
-    kind: Bytes,
-    size: Codes,
-    start: Ints,
-    words: Words,
-    halves: Codes,
+    containers: ContainerArrays,
     end: int,
     found_rows: Ints32,
     found_numbers: Ints32,
@@ -143,6 +132,7 @@ def _walk(
     """From a block and row on, blocks outermost. Stops where pairs have no room; returns where, the pairs used, and the
     words."""
     rows = codes.shape[1]
+    kind, size, start, words, _ = containers
     r = np.empty(64, np.uint64)
     s = np.empty(64, np.uint64)
     t = np.empty(64, np.uint64)
@@ -210,7 +200,7 @@ def _walk(
                     stream_set(words, end, r, 0)
                     end += 64
                 else:
-                    end = put(r, block, row, kind, size, start, words, halves, end)
+                    end = put(r, block, row, containers, end)
     return blocks, 0, used, end
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Ints32, Shorts, Words
+from eddyline.arrays import Bytes, Ints, Ints32, Words
 from eddyline.index.ranges.axes import AXES, EVER, EXP, TS, Arrivals, Axes, Doubts, Partners, place_of
 from eddyline.index.ranges.box_search import by_boxes
 from eddyline.index.ranges.group_search import by_groups
@@ -23,8 +23,7 @@ from eddyline.index.ranges.prefix_sets import NO_SETS
 from eddyline.index.ranges.range_groups import RangeGroups
 from eddyline.index.ranges.slot_search import accept, accepting_numbers, by_merging, some_row, sweep
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.result_memory import room
-from eddyline.index.runtime.row_sets import Containers, put
+from eddyline.index.runtime.row_sets import NO_CONTAINERS, ContainerArrays, Containers, put
 from eddyline.index.runtime.vectors import (
     SET_WORDS,
     copy_set,
@@ -40,12 +39,6 @@ STRATEGIES = ("ssi", "hotspot", "select_first", "join_first", "merge", "vanilla"
 SSI, HOTSPOT, SELECT_FIRST, JOIN_FIRST, MERGE, VANILLA = range(len(STRATEGIES))
 
 _NO_RANGES = np.empty((0, 0), np.int64), np.empty((0, 0), np.int64)
-_NOWHERE = (
-    np.empty((0, 0), np.uint8),
-    np.empty((0, 0), np.uint16),
-    np.empty((0, 0), np.int64),
-    np.empty(0, np.uint64),
-)
 
 
 def affected(
@@ -61,11 +54,7 @@ def affected(
     """How many numbers each tuple affects, and their sets if `listing`; `how` has the strategy for each tuple."""
     tuples, blocks = len(arrivals), groups.words // SET_WORDS
     counts = np.zeros(tuples, np.int64)
-    kind, size, start, words = _NOWHERE
-    if listing:
-        shape = (blocks, tuples)
-        kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
-        words = room(blocks * tuples * (SET_WORDS + 8))
+    containers = ContainerArrays.allocate(blocks, tuples) if listing else NO_CONTAINERS
     highs, own, further = groups.highs, groups.own, groups.further
     stabbing, own_ranges = NO_SETS, _NO_RANGES
     if tuples and how.max() >= JOIN_FIRST:  # the strategies that need what is not always there
@@ -80,10 +69,9 @@ def affected(
         own.keys, own.bits, own.starts, own.spacing, own.set_starts, own.sets, arrivals.own, *own_ranges,
         stabbing.keys, stabbing.bits, stabbing.starts, stabbing.spacing, stabbing.set_starts, stabbing.sets,
         partners.addresses, partners.begin, partners.end, axes.kinds, axes.directions, arrivals.shift, arrivals.ts,
-        arrivals.exp, arrivals.first, doubts.living, doubts.young, doubts.since, counts, kind, size, start, words,
-        words.view(np.uint16),
+        arrivals.exp, arrivals.first, doubts.living, doubts.young, doubts.since, counts, containers,
     )  # fmt: skip
-    return counts, Containers(kind, size, start, words[:end], groups.numbers, ascending=False) if listing else None
+    return counts, Containers(containers, end, groups.numbers, ascending=False) if listing else None
 
 
 def _sequence(how: Bytes, arrivals: Arrivals, partners: Partners) -> Ints:
@@ -152,13 +140,9 @@ def _affected(
     young: Words,
     since: Ints,
     counts: Ints,
-    kind: Bytes,
-    size: Shorts,
-    start: Ints,
-    room: Words,
-    halves: Shorts,
+    containers: ContainerArrays,
 ) -> int:
-    """Tuples in the sequence given. Returns how many words of room were written."""
+    """Tuples in the sequence given. Returns how many words of result memory were written."""
     one = np.uint64(1)
     words = len(present)
     now, then, accepting = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words, np.uint64)
@@ -252,8 +236,8 @@ def _affected(
         for w in range(0, words, 64):
             count += members(now, w)
         counts[i] = count
-        if len(kind) > 0 and count > 0:
+        if len(containers.kind) > 0 and count > 0:
             for block in range(words // 64):
                 copy_set(block_words, 0, now, block * 64)
-                written = put(block_words, block, i, kind, size, start, room, halves, written)
+                written = put(block_words, block, i, containers, written)
     return written

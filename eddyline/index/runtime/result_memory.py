@@ -1,7 +1,8 @@
-"""Rooms: memory for large results, reused when no array refers to it any more.
+"""Result memory: buffers for large results, reused once no array refers to them any more.
 
-Pages from the system are cleared when they are first touched, which for 13 kB a row takes longer than finding the row's
-matches. Allocators give memory back to the system some milliseconds after it was freed; here some of it is kept.
+The system clears new pages when they are first touched, which for 13 kB a row takes longer than finding the row's
+matches. Allocators return memory to the system some milliseconds after it was freed; here up to `MOST_KEPT` bytes of it
+are kept for the next result.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import threading
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from eddyline.arrays import Words
 
 MOST_KEPT = 256 << 20  # bytes
 
-_lock = threading.RLock()  # a collection of garbage inside `room` may end a lease in the same thread
+_lock = threading.RLock()  # a garbage collection inside `result_words` may end a lease in the same thread
 _free: list[pa.Buffer] = []
 
 
 class _Lease:
-    """Memory in use by arrays; when the last of them goes, it is free for the next."""
+    """A buffer in use by arrays; when the last of them is deleted, the buffer is free for the next lease."""
 
     def __init__(self, buffer: pa.Buffer, words: int) -> None:
         self.buffer = buffer
@@ -32,8 +34,8 @@ class _Lease:
                 _free.append(self.buffer)
 
 
-def room(words: int) -> npt.NDArray[np.uint64]:
-    """Room for so many words, with whatever is in it."""
+def result_words(words: int) -> Words:
+    """An uninitialized array of so many words."""
     with _lock:
         fitting: Any = min((b for b in _free if b.size >= 8 * words), key=lambda b: b.size, default=None)
         if fitting is not None and fitting.size <= 16 * words + 4096:

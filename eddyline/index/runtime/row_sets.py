@@ -1,21 +1,23 @@
-"""Sets of numbers, one for each row of a batch, in as little room as they need.
+"""Row sets: for each row of a batch, the set of query slots that it matches.
 
-Few members stand in a list. Those found in bitmaps stand in containers, as in a roaring bitmap: one for every row and
-block of 4,096 numbers, which is a list of 16-bit members, a list of runs (first member, length), or the bitmap itself,
-whichever is smallest; an empty one takes no room. A row with 50,000 members costs some kilobytes, and no object.
+There are two forms. `Lists` has the slots themselves, ascending, for rows with few matches. `Containers` has the result
+of searching bitmaps, as a roaring bitmap does: for every row and block of 4,096 bits one container, which is a list of
+16-bit members, a list of runs (first member, length) or the bitmap itself, whichever is smallest. An empty container
+takes no memory, a row with 50,000 members some kilobytes; neither form makes a Python object per row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.arrays import Bytes, Ints, Ints32, Shorts, Words
+from eddyline.arrays import Bytes, Ints, Ints32, Mask, Shorts, Words
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import copy_set, lowest_bit, members, run_starts
+from eddyline.index.runtime.result_memory import result_words
+from eddyline.index.runtime.vectors import SET_WORDS, copy_set, lowest_bit, members, run_starts
 
 EMPTY, LIST, RUNS, BITMAP = range(4)
 SHORT = 32  # rows of so many members are sorted by insertion
@@ -41,46 +43,69 @@ class Lists:
         return self.starts.nbytes + self.members.nbytes
 
 
-@dataclass(frozen=True)
-class Containers:
-    """By block and row: the kind of the container, how many members it has, and the word where it begins."""
+class ContainerArrays(NamedTuple):
+    """Containers as kernels read and write them. The first three columns are by block and row."""
 
     kind: Bytes
-    size: npt.NDArray[np.uint16]
-    start: Ints
+    size: Shorts  # the number of members
+    start: Ints  # the word where the container begins
     words: Words
-    numbers: Ints32  # which number each bit stands for
-    ascending: bool = True  # whether the numbers are
+    halves: Shorts  # the memory of `words`, in units of 16 bits
+
+    @classmethod
+    def allocate(cls, blocks: int, rows: int) -> ContainerArrays:
+        """Memory for the largest containers that there can be. Pages that are never written stay unused."""
+        shape = (blocks, rows)
+        words = result_words(blocks * rows * (SET_WORDS + 8))
+        kind, size, start = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16), np.zeros(shape, np.int64)
+        return cls(kind, size, start, words, words.view(np.uint16))
+
+
+NO_CONTAINERS = ContainerArrays.allocate(0, 0)
+
+
+@dataclass(frozen=True)
+class Containers:
+    arrays: ContainerArrays
+    used: int  # words written
+    slots: Ints32  # the query slot that each bit stands for
+    ascending: bool = True  # whether the slots are in ascending order
 
     def __len__(self) -> int:
-        return int(self.kind.shape[1])
+        return int(self.arrays.kind.shape[1])
 
     @property
     def counts(self) -> Ints:
-        found: Ints = self.size.sum(axis=0, dtype=np.int64)
-        return found
+        counts: Ints = self.arrays.size.sum(axis=0, dtype=np.int64)
+        return counts
 
     @property
     def nbytes(self) -> int:
-        return self.kind.nbytes + self.size.nbytes + self.start.nbytes + self.words.nbytes
+        return self.arrays.kind.nbytes + self.arrays.size.nbytes + self.arrays.start.nbytes + 8 * self.used
 
     def kinds(self) -> dict[str, int]:
-        """How many containers there are of each kind."""
-        return dict(zip(KINDS, np.bincount(self.kind.reshape(-1), minlength=len(KINDS)).tolist(), strict=True))
+        """The number of containers of each kind."""
+        return dict(zip(KINDS, np.bincount(self.arrays.kind.reshape(-1), minlength=len(KINDS)).tolist(), strict=True))
+
+    def rows_by_bit(self) -> Ints:
+        """For each bit, the number of rows that have it. O(members)."""
+        rows = np.zeros(len(self.slots), np.int64)
+        _count_rows(self.arrays, rows)
+        return rows
 
 
 def lists(rows: int, row: Ints32, member: Ints32) -> Lists:
-    """The lists of some distinct pairs, in any order. O(pairs)."""
+    """Distinct pairs (row, member), in any order, as lists. O(pairs)."""
     starts = np.zeros(rows + 1, np.int64)
     np.cumsum(np.bincount(row, minlength=rows), out=starts[1:])
-    found = np.empty(len(row), np.int32)
-    _scatter(row, member, starts, found)
-    _sort_rows(starts, found, int(found.max(initial=-1)) + 1)
-    return Lists(starts, found)
+    listed = np.empty(len(row), np.int32)
+    _scatter(row, member, starts, listed)
+    _sort_rows(starts, listed, int(listed.max(initial=-1)) + 1)
+    return Lists(starts, listed)
 
 
 def merged(rows: int, parts: Sequence[Lists | Containers]) -> Lists:
-    """Sets without a member in common, as one list per row. O(members), and a sort of rows that are in several."""
+    """The union of disjoint sets as one list per row. O(members)."""
     parts = [p for p in parts if len(p)]
     if len(parts) == 1 and isinstance(parts[0], Lists):
         return parts[0]
@@ -88,56 +113,49 @@ def merged(rows: int, parts: Sequence[Lists | Containers]) -> Lists:
     for p in parts:
         starts[1:] += p.counts
     np.cumsum(starts, out=starts)
-    found = np.empty(int(starts[-1]), np.int32)
-    at = starts[:-1].copy()
+    listed = np.empty(int(starts[-1]), np.int32)
+    ends = starts[:-1].copy()  # by row, the end of what is listed so far
     for p in parts:
         if isinstance(p, Lists):
-            _place_lists(p.starts, p.members, at, found)
+            _append_lists(p.starts, p.members, ends, listed)
         else:
-            _place_containers(p.kind, p.size, p.start, p.words, p.words.view(np.uint16), p.numbers, at, found)
+            _append_containers(p.arrays, p.slots, ends, listed)
     if len(parts) > 1 or not all(isinstance(p, Lists) or p.ascending for p in parts):
-        _sort_rows(starts, found, int(found.max(initial=-1)) + 1)
-    return Lists(starts, found)
+        _sort_rows(starts, listed, int(listed.max(initial=-1)) + 1)
+    return Lists(starts, listed)
 
 
-def mark(part: Lists | Containers, flags: npt.NDArray[np.bool_]) -> None:
+def mark(part: Lists | Containers, flags: Mask) -> None:
     """Sets the flags of all members of all rows."""
-    if isinstance(part, Lists):
-        flags[part.members] = True
-        return
-    numbers = np.zeros(len(part.numbers), np.int64)
-    _tally(part.kind, part.size, part.start, part.words, part.words.view(np.uint16), numbers)
-    flags[part.numbers[numbers > 0]] = True
+    flags[part.members if isinstance(part, Lists) else part.slots[part.rows_by_bit() > 0]] = True
 
 
-def tally(part: Lists | Containers, slot_of: Ints32, slots: int) -> Ints:
-    """How many members there are in all rows together, by the slot that `slot_of` gives a member. O(members)."""
+def tally(part: Lists | Containers, group_of: Ints32, groups: int) -> Ints:
+    """The number of pairs (row, member) in each group; `group_of` gives the group of a member. O(members)."""
     if isinstance(part, Lists):
-        return np.bincount(slot_of[part.members], minlength=slots)
-    numbers = np.zeros(len(part.numbers), np.int64)
-    _tally(part.kind, part.size, part.start, part.words, part.words.view(np.uint16), numbers)
-    found = np.zeros(slots, np.int64)
-    np.add.at(found, slot_of[part.numbers], numbers)
-    return found
+        return np.bincount(group_of[part.members], minlength=groups)
+    totals = np.zeros(groups, np.int64)
+    np.add.at(totals, group_of[part.slots], part.rows_by_bit())
+    return totals
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def _scatter(row: Ints32, member: Ints32, starts: Ints, found: Ints32) -> None:
+def _scatter(row: Ints32, member: Ints32, starts: Ints, listed: Ints32) -> None:
     at = starts[:-1].copy()
     for i in range(len(row)):
-        found[at[row[i]]] = member[i]
+        listed[at[row[i]]] = member[i]
         at[row[i]] += 1
 
 
 @kernel
-def _sort_rows(starts: Ints, found: Ints32, universe: int) -> None:
+def _sort_rows(starts: Ints, listed: Ints32, universe: int) -> None:
     """Sorts the members of every row, which are distinct and below `universe`.
 
-    Short rows by insertion. Those of longer ones set bits, and bits in a second set that tells which words of the first
-    have any; read from there they come in order. O(members + universe / 4,096) for a row.
+    Short rows are sorted by insertion. The members of a longer row are set as bits of `words`, and the words that have
+    any as bits of `tops`; reading the bits yields the members in order. O(members + universe / 4,096) per row.
     """
     one = np.uint64(1)
     words = np.zeros((universe + 63) // 64, np.uint64)
@@ -146,15 +164,15 @@ def _sort_rows(starts: Ints, found: Ints32, universe: int) -> None:
         begin, end = starts[i], starts[i + 1]
         if end - begin <= SHORT:
             for j in range(begin + 1, end):
-                x = found[j]
+                x = listed[j]
                 k = j
-                while k > begin and found[k - 1] > x:
-                    found[k] = found[k - 1]
+                while k > begin and listed[k - 1] > x:
+                    listed[k] = listed[k - 1]
                     k -= 1
-                found[k] = x
+                listed[k] = x
             continue
         for j in range(begin, end):
-            x = np.uint64(found[j])
+            x = np.uint64(listed[j])
             w = x >> np.uint64(6)
             words[w] |= one << (x & np.uint64(63))
             tops[w >> np.uint64(6)] |= one << (w & np.uint64(63))
@@ -168,38 +186,36 @@ def _sort_rows(starts: Ints, found: Ints32, universe: int) -> None:
                 word = words[at]
                 words[at] = 0
                 while word != 0:
-                    found[k] = at * 64 + lowest_bit(word)
+                    listed[k] = at * 64 + lowest_bit(word)
                     word &= word - one
                     k += 1
 
 
 @kernel
-def _place_lists(starts: Ints, members: Ints32, at: Ints, found: Ints32) -> None:
+def _append_lists(starts: Ints, members: Ints32, ends: Ints, listed: Ints32) -> None:
     for i in range(len(starts) - 1):
         for j in range(starts[i], starts[i + 1]):
-            found[at[i]] = members[j]
-            at[i] += 1
+            listed[ends[i]] = members[j]
+            ends[i] += 1
 
 
 @kernel
-def _place_containers(
-    kind: Bytes, size: Shorts, start: Ints, words: Words, halves: Shorts, numbers: Ints32, at: Ints, found: Ints32
-) -> None:
+def _append_containers(containers: ContainerArrays, slots: Ints32, ends: Ints, listed: Ints32) -> None:
+    kind, size, start, words, halves = containers
     for row in range(kind.shape[1]):
-        k = at[row]
+        k = ends[row]
         for block in range(len(kind)):
             base = block * 4096
+            first = start[block, row] * 4
             if kind[block, row] == LIST:
-                first = start[block, row] * 4
                 for j in range(size[block, row]):
-                    found[k] = numbers[base + halves[first + j]]
+                    listed[k] = slots[base + halves[first + j]]
                     k += 1
             elif kind[block, row] == RUNS:
-                first = start[block, row] * 4
                 left = np.int64(size[block, row])
                 while left > 0:
                     for j in range(halves[first + 1]):
-                        found[k] = numbers[base + halves[first] + j]
+                        listed[k] = slots[base + halves[first] + j]
                         k += 1
                     left -= halves[first + 1]
                     first += 2
@@ -207,75 +223,56 @@ def _place_containers(
                 for w in range(64):
                     word = words[start[block, row] + w]
                     while word != 0:
-                        found[k] = numbers[base + w * 64 + lowest_bit(word)]
+                        listed[k] = slots[base + w * 64 + lowest_bit(word)]
                         word &= word - np.uint64(1)
                         k += 1
-        at[row] = k
+        ends[row] = k
 
 
 @kernel
-def _tally(kind: Bytes, size: Shorts, start: Ints, words: Words, halves: Shorts, found: Ints) -> None:
+def _count_rows(containers: ContainerArrays, rows: Ints) -> None:
+    kind, size, start, words, halves = containers
     for block in range(len(kind)):
         base = block * 4096
         for row in range(kind.shape[1]):
             first = start[block, row] * 4
             if kind[block, row] == LIST:
                 for j in range(size[block, row]):
-                    found[base + halves[first + j]] += 1
+                    rows[base + halves[first + j]] += 1
             elif kind[block, row] == RUNS:
                 left = np.int64(size[block, row])
                 while left > 0:
                     for j in range(halves[first + 1]):
-                        found[base + halves[first] + j] += 1
+                        rows[base + halves[first] + j] += 1
                     left -= halves[first + 1]
                     first += 2
             elif kind[block, row] == BITMAP:
                 for w in range(64):
                     word = words[start[block, row] + w]
                     while word != 0:
-                        found[base + w * 64 + lowest_bit(word)] += 1
+                        rows[base + w * 64 + lowest_bit(word)] += 1
                         word &= word - np.uint64(1)
 
 
 @kernel
-def put(
-    r: Words, block: int, row: int, kind: Bytes, size: Shorts, start: Ints, words: Words, halves: Shorts, end: int
-) -> int:
-    """Writes the set in `r` as the container of a block and row, from word `end` on; returns where the next goes."""
-    count = members(r, 0)
+def put(bits: Words, block: int, row: int, containers: ContainerArrays, end: int) -> int:
+    """Writes the set in `bits` as the container of a block and row, from word `end` on; returns the new end."""
+    kind, size, start, words, halves = containers
+    count = members(bits, 0)
     size[block, row] = count
     start[block, row] = end
     if count == 0:
         kind[block, row] = EMPTY
         return end
     smallest = min(512, 2 * count)
-    if count > 32 and 4 * run_starts(r, 0) < smallest:
+    if count > 32 and 4 * run_starts(bits, 0) < smallest:
         kind[block, row] = RUNS
-        at = end * 4
-        w, word = 0, r[0]
-        while True:
-            while word == 0 and w < 63:
-                w += 1
-                word = r[w]
-            if word == 0:
-                break
-            begin = w * 64 + lowest_bit(word)
-            word = ~word & (~np.uint64(0) << np.uint64(begin & 63))  # where the run may stop
-            while word == 0 and w < 63:
-                w += 1
-                word = ~r[w]
-            stop = w * 64 + lowest_bit(word) if word != 0 else 4096
-            halves[at], halves[at + 1] = begin, stop - begin
-            at += 2
-            if stop == 4096:
-                break
-            word = r[w] & (~np.uint64(0) << np.uint64(stop & 63))
-        return (at + 3) // 4
+        return _put_runs(bits, halves, end)
     if smallest < 512:
         kind[block, row] = LIST
         at = end * 4
         for w in range(64):
-            word = r[w]
+            word = bits[w]
             while word != 0:
                 halves[at] = w * 64 + lowest_bit(word)
                 word &= word - np.uint64(1)
@@ -284,5 +281,29 @@ def put(
     kind[block, row] = BITMAP
     end = (end + 7) // 8 * 8  # on a cache line
     start[block, row] = end
-    copy_set(words, end, r, 0)
+    copy_set(words, end, bits, 0)
     return end + 64
+
+
+@kernel
+def _put_runs(bits: Words, halves: Shorts, end: int) -> int:
+    at = end * 4
+    w, word = 0, bits[0]
+    while True:
+        while word == 0 and w < 63:
+            w += 1
+            word = bits[w]
+        if word == 0:
+            break
+        begin = w * 64 + lowest_bit(word)
+        word = ~word & (~np.uint64(0) << np.uint64(begin & 63))  # where the run may stop
+        while word == 0 and w < 63:
+            w += 1
+            word = ~bits[w]
+        stop = w * 64 + lowest_bit(word) if word != 0 else 4096
+        halves[at], halves[at + 1] = begin, stop - begin
+        at += 2
+        if stop == 4096:
+            break
+        word = bits[w] & (~np.uint64(0) << np.uint64(stop & 63))
+    return (at + 3) // 4

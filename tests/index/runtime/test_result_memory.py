@@ -1,4 +1,4 @@
-"""Rooms: memory that no array uses any more is given to the next, and never to two at once."""
+"""Result memory: a buffer that no array refers to is reused by the next, and never leased twice at once."""
 
 import gc
 import threading
@@ -7,55 +7,55 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.runtime import result_memory as rooms
-from eddyline.index.runtime.result_memory import room
+from eddyline.index.runtime import result_memory
+from eddyline.index.runtime.result_memory import result_words
 
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "_free", [])
+    monkeypatch.setattr(result_memory, "_free", [])
 
 
 def place(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
-def test_what_was_let_go_is_given_to_the_next() -> None:
-    first = room(1000)
+def test_a_freed_buffer_is_reused() -> None:
+    first = result_words(1000)
     at = place(first)
     del first
     gc.collect()
-    assert place(room(900)) == at
+    assert place(result_words(900)) == at
 
 
 def test_a_view_keeps_its_memory() -> None:
-    first = room(1000)
+    first = result_words(1000)
     first[:] = 7
     some = first[10:20].view(np.uint16)
     del first
     gc.collect()
-    other = room(1000)
+    other = result_words(1000)
     other[:] = 0
     assert (some.view(np.uint64) == 7).all()
 
 
 def test_no_two_arrays_share_a_place() -> None:
-    held = [room(100) for _ in range(5)]
+    held = [result_words(100) for _ in range(5)]
     assert len({place(a) for a in held}) == 5
 
 
 def test_much_more_memory_than_asked_for_is_not_given_away() -> None:
-    at = place(room(1_000_000))
+    at = place(result_words(1_000_000))
     gc.collect()
-    assert place(room(10)) != at
+    assert place(result_words(10)) != at
 
 
 def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "MOST_KEPT", 10_000)
-    held = [room(1000) for _ in range(5)]
+    monkeypatch.setattr(result_memory, "MOST_KEPT", 10_000)
+    held = [result_words(1000) for _ in range(5)]
     del held
     gc.collect()
-    assert sum(b.size for b in rooms._free) <= 10_000
+    assert sum(b.size for b in result_memory._free) <= 10_000
 
 
 class Collecting(list[Any]):
@@ -70,15 +70,15 @@ class Cycle:
     """Only a collection of garbage frees it."""
 
     def __init__(self) -> None:
-        self.array, self.own = room(100), self
+        self.array, self.own = result_words(100), self
 
 
-def test_memory_may_be_freed_by_a_collection_of_garbage_while_room_is_looked_for(
+def test_a_garbage_collection_may_free_memory_while_a_buffer_is_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rooms, "_free", Collecting())
+    monkeypatch.setattr(result_memory, "_free", Collecting())
     Cycle()
-    looking = threading.Thread(target=room, args=(100,), daemon=True)
+    looking = threading.Thread(target=result_words, args=(100,), daemon=True)
     looking.start()
     looking.join(60)
     assert not looking.is_alive(), "it waits for a lock of its own"

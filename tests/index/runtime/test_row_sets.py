@@ -1,4 +1,4 @@
-"""Sets of numbers in lists and containers against Python sets: every kind, at its limits, there and back again."""
+"""Sets of slots in lists and containers against Python sets: every kind, at its limits, there and back again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.runtime.result_memory import room
-from eddyline.index.runtime.row_sets import KINDS, SHORT, Containers, Lists, lists, merged, put, tally
+from eddyline.index.runtime.row_sets import (
+    KINDS,
+    SHORT,
+    ContainerArrays,
+    Containers,
+    Lists,
+    lists,
+    merged,
+    put,
+    tally,
+)
 
 BLOCK = 4096
 SHAPES: dict[str, list[int]] = {  # members of one block
@@ -51,23 +60,24 @@ KIND_OF = {
 }
 
 
-def containers(sets: list[set[int]], numbers: np.ndarray) -> Containers:
-    """The containers of some sets of places among the numbers."""
-    blocks = max(1, -(-len(numbers) // BLOCK))
+def containers(sets: list[set[int]], slots: np.ndarray) -> Containers:
+    """The containers of sets of bits, which stand for these slots."""
+    blocks = max(1, -(-len(slots) // BLOCK))
     bits = np.zeros((len(sets), blocks * BLOCK), np.bool_)
     for row, members in enumerate(sets):
         bits[row, sorted(members)] = True
     packed = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
     shape = (blocks, len(sets))
-    kind, size, start = np.full(shape, 9, np.uint8), np.full(shape, 9, np.uint16), np.full(shape, 9, np.int64)
-    words = room(shape[0] * shape[1] * 72)
+    arrays = ContainerArrays.allocate(*shape)
+    for column in (arrays.kind, arrays.size, arrays.start):
+        column[:] = 9
     write: Any = put
     end = 0
     for block, row in np.ndindex(shape):
         r = packed[row, 64 * block : 64 * block + 64].copy()
-        end = write(r, block, row, kind, size, start, words, words.view(np.uint16), end)
-    assert end <= len(words)
-    return Containers(kind, size, start, words[:end], numbers)
+        end = write(r, block, row, arrays, end)
+    assert end <= len(arrays.words)
+    return Containers(arrays, end, slots)
 
 
 def as_sets(found: Lists) -> list[list[int]]:
@@ -111,8 +121,8 @@ def test_a_container_takes_no_more_room_than_any_kind_would(seed: int) -> None:
     found = containers([set(members)], np.arange(BLOCK, dtype=np.int32))
     runs = sum(i % 64 == 0 or before != i - 1 for before, i in pairwise([-2, *members]))
     smallest = min(2 * len(members), 512, 4 * runs if len(members) > 32 else 512)
-    assert 8 * len(found.words) <= (smallest + 7) // 8 * 8, f"seed {seed}: {found.kinds()}"
-    assert found.nbytes == 8 * len(found.words) + 1 + 2 + 8, f"seed {seed}"
+    assert 8 * found.used <= (smallest + 7) // 8 * 8, f"seed {seed}: {found.kinds()}"
+    assert found.nbytes == 8 * found.used + 1 + 2 + 8, f"seed {seed}"
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 8193])
@@ -134,11 +144,13 @@ def test_bitmaps_begin_with_a_cache_line_and_containers_do_not_overlap(seed: int
     rnd = Random(seed)
     found = containers([some_members(rnd, 9000) for _ in range(8)], np.arange(9000, dtype=np.int32))
     begins = sorted(
-        (int(s), int(k)) for s, k in zip(found.start.flat, found.kind.flat, strict=True) if KINDS[k] != "empty"
+        (int(s), int(k))
+        for s, k in zip(found.arrays.start.flat, found.arrays.kind.flat, strict=True)
+        if KINDS[k] != "empty"
     )
-    for (at, kind), (following, _) in zip(begins, [*begins[1:], (len(found.words), 0)], strict=True):
+    for (at, kind), (following, _) in zip(begins, [*begins[1:], (found.used, 0)], strict=True):
         assert at < following and (KINDS[kind] != "bitmap" or following - at >= 64), f"seed {seed}"
-        assert KINDS[kind] != "bitmap" or (found.words.ctypes.data + 8 * at) % 64 == 0, f"seed {seed}"
+        assert KINDS[kind] != "bitmap" or (found.arrays.words.ctypes.data + 8 * at) % 64 == 0, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(20))
