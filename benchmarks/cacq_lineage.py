@@ -14,9 +14,9 @@ import pyarrow as pa
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
+from eddyline.index.filters.clauses import Conditions, ValueRanges
 from eddyline.index.filters.domains import value_column
 from eddyline.index.filters.grouped_filter import grouped_filter, search
-from eddyline.index.filters.terms import Ranges, Terms
 
 BITS = (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 ROWS = 20_000
@@ -28,9 +28,9 @@ def rate(bits: int, rng: np.random.Generator) -> float:
     for _ in "abcde":
         start = rng.integers(0, 100, bits)
         never = np.zeros(bits, np.bool_)
-        single.append((Ranges(np.arange(bits), np.zeros(bits, np.int64), start, start, never, ~never, never),))
-    terms = Terms(bits, tuple(single), (None,) * 5, np.full(bits, 5), np.zeros(bits, np.bool_))
-    found = grouped_filter(terms)
+        single.append((ValueRanges(np.arange(bits), np.zeros(bits, np.int64), start, start, never, ~never, never),))
+    conditions = Conditions(bits, tuple(single), (None,) * 5, np.full(bits, 5), np.zeros(bits, np.bool_))
+    found = grouped_filter(conditions)
     alive = np.arange(bits) < 5
     columns = [value_column(pa.array(rng.integers(0, 100, ROWS))) for _ in "abcde"]
     order = np.arange(5)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import eddyline
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
-from eddyline.index.filters import bitmap_search
-from eddyline.index.filters.boxes import Found
+from eddyline.index.filters.bitmap_search import search_bitmaps
+from eddyline.index.filters.boxes import MatchPairs
 from eddyline.index.filters.domains import value_column
 from eddyline.operators.pool import PoolRun
 
@@ -55,9 +55,7 @@ def by_order(run: PoolRun, columns: npt.NDArray[np.uint16], order: npt.NDArray[n
     """Filters that some tuples enter together in a fixed order."""
     (maps,) = run.routed.filter.maps
     counts = np.zeros(columns.shape[1], np.int64)
-    visits, _ = bitmap_search.search(
-        maps, columns, np.empty(0, np.bool_), order, counts, Found.with_room(16), listing=False
-    )
+    visits, _ = search_bitmaps(maps, columns, np.empty(0, np.bool_), order, counts, MatchPairs(), listing=False)
     return int(visits.sum())
 
 

@@ -1,14 +1,13 @@
 """Atoms of a condition (`plan/atoms.py`) as ranges: the values that a comparison with a query's constants accepts.
 
 For many queries at once an atom gives the ranges of values for which it is true, as columns
-(`index/filters/grouped_filter.py`).
+(`index/filters/clauses.py`). The owner of a range is the position of its query in the call.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from eddyline import types as t
 from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.clauses import ValueRanges
 from eddyline.index.filters.domains import after, after_prefix, as_integers
 from eddyline.index.keys.sorted_runs import spread
 from eddyline.plan.atoms import Atom
@@ -28,20 +28,8 @@ Values = Callable[[Expr], Any]  # an expression over parameters: a pa.Array with
 _MAX = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Ranges [start, stop) of some queries; `which` has the positions of these queries in the call."""
-
-    which: Ints
-    start: Ints | pa.Array
-    stop: Ints | pa.Array
-    no_start: Mask
-    no_stop: Mask
-    null: Mask
-
-
-def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Mask]:
-    """The ranges that an atom accepts for n queries, and for which queries these are only a superset."""
+def accepted_ranges(atom: Atom, values: Values, n: int) -> tuple[list[ValueRanges], Mask]:
+    """The ranges that an atom accepts for n queries, all of clause 0, and for which queries these are a superset."""
     text = atom.attribute.type == t.STRING
     partial = np.zeros(n, np.bool_)
     if atom.op == "is_null":
@@ -62,7 +50,7 @@ def pieces(atom: Atom, values: Values, n: int) -> tuple[list[Piece], Mask]:
     return list(_compared(atom.op, chosen, known)), partial
 
 
-def _listed(lists: ListRows, *, negated: bool) -> Iterator[Piece]:
+def _listed(lists: ListRows, *, negated: bool) -> Iterator[ValueRanges]:
     """The values of each query's list; if negated, the gaps between them, and nothing for a list with a NULL."""
     for part in lists.parts:
         kept = ~part.has_null if negated else np.ones(len(part.rows), np.bool_)
@@ -74,20 +62,20 @@ def _listed(lists: ListRows, *, negated: bool) -> Iterator[Piece]:
             yield from _compared("eq", points, part.rows[kept][which])
 
 
-def _between(points: pa.Array, rows: Ints, which: Ints) -> Iterator[Piece]:
+def _between(points: pa.Array, rows: Ints, which: Ints) -> Iterator[ValueRanges]:
     """The gaps around each row's points, which ascend: below the first, then after each one up to the next."""
     first = np.append(True, which[1:] != which[:-1])[: len(which)]
     last = np.append(which[1:] != which[:-1], True)[: len(which)]
     following = np.minimum(np.arange(len(which)) + 1, max(len(which) - 1, 0))
     yield from _compared("lt", points.filter(pa.array(first)), rows[which[first]])
     (above,) = _compared("gt", points, np.arange(len(points)))
-    kept = above.which
+    kept = above.owner
     after_it = following[kept]
     stop = _bytes(points).take(pa.array(after_it)) if points.type == t.STRING else as_integers(points)[0][after_it]
-    yield replace(above, which=rows[which[kept]], stop=stop, no_stop=last[kept])
+    yield above._replace(owner=rows[which[kept]], stop=stop, no_stop=last[kept])
 
 
-def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[Piece]:
+def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[ValueRanges]:
     if op == "ne":
         yield from _compared("lt", values, which)
         yield from _compared("gt", values, which)
@@ -97,7 +85,7 @@ def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[Piece]:
         above = _texts_after(at)
         start = {"eq": at, "ge": at, "gt": above}.get(op)
         stop = {"eq": above, "le": above, "lt": at}.get(op)
-        yield _piece(which, start, stop, at)
+        yield _text_ranges(which, start, stop, at)
         return
     numbers, _ = as_integers(values)
     if op == "gt":
@@ -107,33 +95,37 @@ def _compared(op: str, values: pa.Array, which: Ints) -> Iterator[Piece]:
     last = op in ("eq", "le")  # the number itself is the last one
     stop_at = numbers + (last & (numbers < _MAX))
     no_stop = (last & (numbers == _MAX)) | (op in ("ge", "gt"))
-    yield Piece(which, start_at, stop_at, nothing | (op in ("lt", "le")), no_stop, nothing)
+    yield ValueRanges(which, _clause(which), start_at, stop_at, nothing | (op in ("lt", "le")), no_stop, nothing)
 
 
-def _piece(which: Ints, start: pa.Array | None, stop: pa.Array | None, filler: pa.Array) -> Piece:
+def _text_ranges(which: Ints, start: pa.Array | None, stop: pa.Array | None, filler: pa.Array) -> ValueRanges:
     """A range of texts; an end that is missing for all, or NULL for some, is unbounded."""
     nothing = np.zeros(len(which), np.bool_)
     ends = []
     for end in (start, stop):
         absent = ~nothing if end is None else end.is_null().to_numpy(zero_copy_only=False)
         ends.append((filler if end is None else end, absent))
-    return Piece(which, ends[0][0], ends[1][0], ends[0][1], ends[1][1], nothing)
+    return ValueRanges(which, _clause(which), ends[0][0], ends[1][0], ends[0][1], ends[1][1], nothing)
 
 
-def _null(which: Ints, text: bool) -> Piece:
+def _clause(which: Ints) -> Ints:
+    return np.zeros(len(which), np.int64)
+
+
+def _null(which: Ints, text: bool) -> ValueRanges:
     return _whole(which, text, null=True)
 
 
-def _any_value(which: Ints, text: bool) -> Piece:
+def _any_value(which: Ints, text: bool) -> ValueRanges:
     return _whole(which, text, null=False)
 
 
-def _whole(which: Ints, text: bool, *, null: bool) -> Piece:
+def _whole(which: Ints, text: bool, *, null: bool) -> ValueRanges:
     """NULL, or all values."""
     n = len(which)
     filler = pa.array([b""] * n, pa.large_binary()) if text else np.zeros(n, np.int64)
     every = np.ones(n, np.bool_)
-    return Piece(which, filler, filler, every, every, every if null else ~every)
+    return ValueRanges(which, _clause(which), filler, filler, every, every, every if null else ~every)
 
 
 def _bytes(texts: pa.Array) -> pa.Array:
@@ -145,7 +137,7 @@ def _texts_after(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(texts, pa.scalar(b"\0", texts.type), pa.scalar(b"", texts.type))
 
 
-def _like(patterns: pa.Array, which: Ints, partial: Mask, *, negated: bool) -> list[Piece]:
+def _like(patterns: pa.Array, which: Ints, partial: Mask, *, negated: bool) -> list[ValueRanges]:
     """Texts that begin with the part of a pattern before its first wildcard; exact if all that follows is %."""
     encoded = patterns.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
@@ -161,14 +153,14 @@ def _like(patterns: pa.Array, which: Ints, partial: Mask, *, negated: bool) -> l
     where = pa.array(codes)
     start, stop = (pa.array(x, pa.large_binary()).take(where) for x in (starts, stops))
     if not negated:
-        return [_piece(which, start, stop, start)]
+        return [_text_ranges(which, start, stop, start)]
     kept = np.nonzero(sure)[0]
     begin, end = start.take(pa.array(kept)), stop.take(pa.array(kept))
     after_it = np.nonzero(end.is_valid().to_numpy(zero_copy_only=False))[0]
     beyond = end.take(pa.array(after_it))
     return [
-        _piece(which[kept], None, begin, begin),
-        _piece(which[kept][after_it], beyond, None, beyond),
+        _text_ranges(which[kept], None, begin, begin),
+        _text_ranges(which[kept][after_it], beyond, None, beyond),
         _any_value(which[~sure], text=True),
     ]
 

@@ -1,22 +1,22 @@
 """A condition over columns and parameters, split into clauses that an index can answer and clauses to evaluate.
 
 Clauses (`plan/normal_form.py`) whose atoms all compare an attribute with the query's own constants are
-*ranged*: for many queries at once they are the terms of a grouped filter. The others are only evaluated.
+*ranged*: for many queries at once they are ranges of values, which a grouped filter indexes. The others are only
+evaluated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.arrays import Ints, Mask
-from eddyline.index.filters.terms import Ranges, Terms
-from eddyline.operators.atoms import Piece, pieces
+from eddyline.index.filters.clauses import Conditions, ValueRanges
+from eddyline.operators.atoms import accepted_ranges
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.atoms import Atom, atom, is_constant
 from eddyline.plan.expressions import calls_functions, params_of
@@ -65,48 +65,48 @@ class Condition:
             self.attributes.append(expr)
         return self.attributes.index(expr)
 
-    def terms(self, queries: QueryRows, positions: Ints, functions: Functions) -> Terms:
-        """The ranges that the queries at these positions accept; they are numbered in the order of the positions."""
+    def of_queries(self, queries: QueryRows, positions: Ints, functions: Functions) -> Conditions:
+        """The ranges that the queries at these positions accept; query slots are in the order of the positions."""
         n = len(positions)
         partial = np.full(n, self.others > 0)
         required = np.full(n, len(self.ranged), np.int64)
-        single: list[list[Ranges]] = [[] for _ in self.attributes]
-        choices: list[list[Ranges]] = [[] for _ in self.attributes]
+        single: list[list[ValueRanges]] = [[] for _ in self.attributes]
+        alternatives: list[list[ValueRanges]] = [[] for _ in self.attributes]
         ids = queries.ids_at(positions)
 
         def values(expr: Expr) -> pa.Array:
             return evaluate(expr, (), queries.params_at(params_of(expr), positions), n, functions, ids)
 
-        for number, clause in enumerate(self.ranged):
+        for i, clause in enumerate(self.ranged):
             anyway = np.zeros(n, np.bool_)  # the clause holds for these queries for every row
             for constant in clause.constants:
                 anyway |= values(constant).fill_null(False).to_numpy(zero_copy_only=False)
             required -= anyway
-            alternatives = []
+            of_clause = []
             for attribute, a in clause.atoms:
-                accepted, partly = pieces(a, values, n)
+                accepted, partly = accepted_ranges(a, values, n)
                 partial |= partly & ~anyway
-                alternatives += [(attribute, _ranges(p, number, anyway)) for p in accepted]
-            one_each = len(alternatives) == 1 and all(a.op != "in_list" for _, a in clause.atoms)
-            for attribute, ranges in alternatives:
-                (single if one_each else choices)[attribute].append(ranges)
-        merged = tuple(merged_ranges(c) if c else None for c in choices)
-        return Terms(n, tuple(tuple(s) for s in single), merged, required, partial)
+                of_clause += [(attribute, _of_clause(r, i, anyway)) for r in accepted]
+            one_each = len(of_clause) == 1 and all(a.op != "in_list" for _, a in clause.atoms)
+            for attribute, ranges in of_clause:
+                (single if one_each else alternatives)[attribute].append(ranges)
+        merged = tuple(merged_ranges(parts) if parts else None for parts in alternatives)
+        return Conditions(n, tuple(tuple(s) for s in single), merged, required, partial)
 
 
 def _as_expr(clause: Clause) -> Expr:
     return clause[0] if len(clause) == 1 else Call("or", clause, t.BOOLEAN)
 
 
-def _ranges(piece: Piece, clause: int, anyway: Mask) -> Ranges:
-    """A piece without the queries for which its clause holds anyway."""
-    columns: list[Any] = [piece.which, piece.start, piece.stop, piece.no_start, piece.no_stop, piece.null]
+def _of_clause(ranges: ValueRanges, clause: int, anyway: Mask) -> ValueRanges:
+    """The ranges of a clause without those of the queries for which it holds anyway."""
     if anyway.any():
-        kept = np.nonzero(~anyway[piece.which])[0]
-        columns = [c.take(pa.array(kept)) if isinstance(c, pa.Array) else c[kept] for c in columns]
-    return Ranges(columns[0], np.full(len(columns[0]), clause, np.int64), *columns[1:])
+        kept = np.nonzero(~anyway[ranges.owner])[0]
+        taken = (c.take(pa.array(kept)) if isinstance(c, pa.Array) else c[kept] for c in ranges)
+        ranges = ValueRanges._make(taken)
+    return ranges._replace(clause=np.full(len(ranges.owner), clause, np.int64))
 
 
-def merged_ranges(parts: Sequence[Ranges]) -> Ranges:
-    columns = (tuple(getattr(p, n) for p in parts) for n in Ranges.__dataclass_fields__)
-    return Ranges(*(pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns))
+def merged_ranges(parts: Sequence[ValueRanges]) -> ValueRanges:
+    columns = zip(*parts, strict=True)
+    return ValueRanges(*(pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns))

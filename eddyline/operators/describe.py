@@ -31,7 +31,7 @@ def describe_filters(filters: Sequence[RoutedFilter], attributes: Sequence[Expr]
         lines += _trees(routed.filter, attributes)
         for maps in routed.filter.maps:
             blocks = "1 block" if maps.blocks == 1 else f"{maps.blocks} blocks"
-            lines.append(f"bitmaps: {len(maps.numbers)} conditions in {blocks}")
+            lines.append(f"bitmaps: {len(maps.slots)} conditions in {blocks}")
             own = maps.attributes.tolist()
             predicates = dict(zip(own, maps.predicates.tolist(), strict=True))
             order = [own[i] for i in routed.eddy.order(own)]

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline import types as t
+from eddyline.index.filters.domains import as_integers
 from eddyline.operators.casts import arrow_value, cast, in_calendar, per_distinct, rounded, whole
 from eddyline.operators.user_functions import Failure as Failure
 from eddyline.operators.user_functions import Functions as Functions
@@ -235,13 +236,11 @@ def _has_nan(x: Value) -> bool:
 
 
 def _order_key(x: Value) -> Value:
-    """Integers in the order of the floats, NaN the greatest: the bits, with those of negative numbers turned."""
+    """Integers in the order of the floats, NaN the greatest."""
     if isinstance(x, pa.Scalar):
         return _order_key(pa.repeat(x, 1))[0]
-    floats = pc.fill_null(x, 0.0).to_numpy().astype(np.float64) + 0.0  # no -0.0
-    floats[np.isnan(floats)] = np.nan  # one NaN
-    bits = floats.view(np.int64)
-    return pa.array(bits ^ ((bits >> 63) & np.int64(2**63 - 1)), mask=pc.is_null(x).to_numpy(zero_copy_only=False))
+    integers, missing = as_integers(x)
+    return pa.array(integers, mask=missing)
 
 
 def _same(_: pa.DataType, a: Value, b: Value) -> Value:

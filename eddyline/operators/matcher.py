@@ -178,15 +178,15 @@ class Matching:
         parts: list[Lists | Containers] = []
         listed_rows, listed = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         for run, matches in by_run:
-            row, number = matches.pairs.rows[: matches.pairs.used], matches.pairs.numbers[: matches.pairs.used]
+            row, slot = matches.pairs.rows, matches.pairs.slots
             if matches.unsure:
-                sure = number >= 0
+                sure = slot >= 0
                 change, position = self._decided(run, start, matches)
                 listed_rows.append((change - start).astype(np.int32))
                 listed.append(position.astype(np.int32))
-                row, number = row[sure], number[sure]
+                row, slot = row[sure], slot[sure]
             listed_rows.append(row)
-            listed.append(run.position_of(number))
+            listed.append(run.position_of(slot))
             parts += [replace(c, slots=run.position_of(c.slots)) for c in matches.sets]
         parts.append(lists(rows, np.concatenate(listed_rows), np.concatenate(listed)))
         return Portion(start, rows, tuple(parts))
@@ -215,10 +215,9 @@ class Matching:
         none = np.empty(0, np.int64)
         if not matches.unsure:
             return none, none
-        numbers = matches.pairs.numbers[: matches.pairs.used]
-        unsure = np.nonzero(numbers < 0)[0]
+        unsure = np.nonzero(matches.pairs.slots < 0)[0]
         change = matches.pairs.rows[unsure].astype(np.int64) + start
-        position = run.position_of(~numbers[unsure]).astype(np.int64)
+        position = run.position_of(~matches.pairs.slots[unsure]).astype(np.int64)
         change, position = once(change, position, len(self.step.queries))
         visible = self.delta.first[change] >= self.step.queries.since_at(position)
         change, position = change[visible], position[visible]

@@ -1,7 +1,7 @@
 """A pool: the conditions of many small families over one stream, indexed together.
 
 Texts that differ in more than constants belong to different families; matched separately, a thousand families would
-cost a batch a thousand searches. In a pool, their queries are numbered across families and share grouped filters.
+cost a batch a thousand searches. In a pool, the queries of all families share grouped filters, one slot each.
 Attributes are equal if their expressions are.
 
 The queries are indexed in runs as in `query_index.py`; a run covers stretches of the query tables of its families. A
@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 
 from eddyline.arrays import Ints, Ints32, Mask
+from eddyline.index.filters.clauses import Conditions, ValueRanges
 from eddyline.index.filters.domains import ValueColumn
 from eddyline.index.filters.grouped_filter import Matches, grouped_filter
-from eddyline.index.filters.terms import Ranges, Terms
 from eddyline.index.runtime.parallel import in_portions
 from eddyline.index.runtime.row_sets import Lists, lists, merged, tally
 from eddyline.operators.base import Step
@@ -53,10 +53,10 @@ class Stretch:
 
 @dataclass(frozen=True)
 class PoolRun:
-    """Stretches that share one grouped filter, which numbers their queries. `attributes` are indexes of the pool's."""
+    """Stretches that share one grouped filter, slot after slot. `attributes` are indexes of the pool's attributes."""
 
     stretches: tuple[Stretch, ...]
-    begins: Ints  # the first number of each stretch
+    begins: Ints  # the first slot of each stretch
     attributes: tuple[int, ...]
     routed: RoutedFilter
     live: int  # how many of its queries were not dropped when it was built
@@ -80,7 +80,7 @@ class PoolRun:
         return np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in self.stretches])
 
     def alive(self, steps: Mapping[int, Step]) -> Mask:
-        """By number, whether the query is registered; empty if all are."""
+        """By slot, whether the query is registered; empty if all are."""
         flags = np.ones(len(self), np.bool_)
         for begin, s in zip(self.begins.tolist(), self.stretches, strict=True):
             step = steps.get(s.family)
@@ -92,7 +92,7 @@ class PoolRun:
 class Pool:
     def __init__(self) -> None:
         self.attributes: list[Expr] = []
-        self._numbers: dict[Expr, int] = {}
+        self._indexes: dict[Expr, int] = {}
         self.runs: tuple[PoolRun, ...] = ()
         self._known: dict[int, Stretch] = {}  # by family: the part of its table that is indexed
 
@@ -148,38 +148,38 @@ class Pool:
     def _run(self, stretches: Sequence[Stretch], matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolRun:
         begins = np.cumsum([0, *(len(s) for s in stretches)])
         n = int(begins[-1])
-        single: dict[int, list[list[Ranges]]] = {}  # by attribute: the first ranges of all families, the second ones, …
-        choices: dict[int, list[Ranges]] = {}
+        single: dict[int, list[list[ValueRanges]]] = {}  # by attribute: every family's first, second, …
+        alternatives: dict[int, list[ValueRanges]] = {}
         required, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_)
         for begin, s in zip(begins.tolist(), stretches, strict=False):
             condition, step = matchers[s.family].condition, steps[s.family]
-            terms = condition.terms(step.queries, np.arange(s.start, s.stop), step.functions)
-            required[begin : begin + len(s)], partial[begin : begin + len(s)] = terms.required, terms.partial
+            own = condition.of_queries(step.queries, np.arange(s.start, s.stop), step.functions)
+            required[begin : begin + len(s)], partial[begin : begin + len(s)] = own.required, own.partial
             for i, attribute in enumerate(condition.attributes):
                 a = self._attribute(attribute)
                 levels = single.setdefault(a, [])
-                for level, r in enumerate(terms.single[i]):
+                for level, r in enumerate(own.single[i]):
                     levels.extend([] for _ in range(level + 1 - len(levels)))
-                    levels[level].append(replace(r, owner=r.owner + begin))
-                more = terms.choices[i]
+                    levels[level].append(r._replace(owner=r.owner + begin))
+                more = own.alternatives[i]
                 if more is not None:
-                    choices.setdefault(a, []).append(replace(more, owner=more.owner + begin))
-        used = tuple(sorted(single.keys() | choices.keys()))
-        all_terms = Terms(
+                    alternatives.setdefault(a, []).append(more._replace(owner=more.owner + begin))
+        used = tuple(sorted(single.keys() | alternatives.keys()))
+        conditions = Conditions(
             n,
             tuple(tuple(merged_ranges(level) for level in single.get(a, [])) for a in used),
-            tuple(merged_ranges(choices[a]) if a in choices else None for a in used),
+            tuple(merged_ranges(alternatives[a]) if a in alternatives else None for a in used),
             required,
             partial,
         )
         live = sum(int(steps[s.family].queries.alive[s.start : s.stop].sum()) for s in stretches)
-        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(all_terms)), live)
+        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(conditions)), live)
 
     def _attribute(self, expr: Expr) -> int:
-        if expr not in self._numbers:
-            self._numbers[expr] = len(self.attributes)
+        if expr not in self._indexes:
+            self._indexes[expr] = len(self.attributes)
             self.attributes.append(expr)
-        return self._numbers[expr]
+        return self._indexes[expr]
 
 
 def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
@@ -245,8 +245,8 @@ class PoolMatching:
             counts = np.zeros(len(run.stretches), np.int64)
             for sets in matches.sets:
                 counts += tally(sets, run.stretch_of, len(counts))
-            _, number = self._sure(run, start, matches)
-            counts += np.bincount(run.stretch_of[number], minlength=len(counts))
+            _, slot = self._sure(run, start, matches)
+            counts += np.bincount(run.stretch_of[slot], minlength=len(counts))
             for i in np.nonzero(counts)[0].tolist():
                 family = run.stretches[i].family
                 total[family] = total.get(family, 0) + int(counts[i])
@@ -267,16 +267,16 @@ class PoolMatching:
     ) -> tuple[int, int, dict[int, Lists]]:
         pairs: dict[int, list[tuple[Ints32, Ints32]]] = {}
         for run, matches in by_run:
-            row, number = self._sure(run, start, matches)
+            row, slot = self._sure(run, start, matches)
             more = merged(rows, matches.sets)
             row = np.concatenate([row, np.repeat(np.arange(rows, dtype=np.int32), more.counts)])
-            number = np.concatenate([number, more.members])
-            stretch = run.stretch_of[number]
+            slot = np.concatenate([slot, more.members])
+            stretch = run.stretch_of[slot]
             order = np.argsort(stretch, kind="stable")
             ends = np.searchsorted(stretch[order], np.arange(len(run.stretches) + 1))
             for i in np.nonzero(np.diff(ends))[0].tolist():
                 mine = order[ends[i] : ends[i + 1]]
-                pairs.setdefault(run.stretches[i].family, []).append((row[mine], run.position_of[number[mine]]))
+                pairs.setdefault(run.stretches[i].family, []).append((row[mine], run.position_of[slot[mine]]))
         listed = {}
         for family, parts in pairs.items():
             row, position = (np.concatenate(side) for side in zip(*parts, strict=True))
@@ -284,14 +284,13 @@ class PoolMatching:
         return start, rows, listed
 
     def _sure(self, run: PoolRun, start: int, matches: Matches) -> tuple[Ints32, Ints32]:
-        """The listed pairs (row of the portion, number), with the unsure ones that satisfy the condition."""
-        used = matches.pairs.used
-        row, number = matches.pairs.rows[:used], matches.pairs.numbers[:used]
+        """The listed pairs (row of the portion, slot), with the unsure ones that satisfy the condition."""
+        row, slot = matches.pairs.rows, matches.pairs.slots
         if not matches.unsure:
-            return row, number
-        open_ = np.nonzero(number < 0)[0]
-        changes, unsure = once(row[open_].astype(np.int64) + start, ~number[open_].astype(np.int64), len(run))
-        rows, numbers = [row[number >= 0]], [number[number >= 0]]
+            return row, slot
+        open_ = np.nonzero(slot < 0)[0]
+        changes, unsure = once(row[open_].astype(np.int64) + start, ~slot[open_].astype(np.int64), len(run))
+        rows, slots = [row[slot >= 0]], [slot[slot >= 0]]
         stretch = run.stretch_of[unsure]
         for i in np.unique(stretch).tolist():
             mine = stretch == i
@@ -300,8 +299,8 @@ class PoolMatching:
                 self.steps[family], self.delta, changes[mine], unsure[mine] - begin
             )
             rows.append((change - start).astype(np.int32))
-            numbers.append((position + begin).astype(np.int32))
-        return np.concatenate(rows), np.concatenate(numbers)
+            slots.append((position + begin).astype(np.int32))
+        return np.concatenate(rows), np.concatenate(slots)
 
     def _in_portions(self, work: Callable[[int, int, Sequence[tuple[PoolRun, Matches]]], Result]) -> list[Result]:
         columns = self._columns

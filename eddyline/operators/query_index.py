@@ -63,7 +63,7 @@ class QueryIndex:
         self.runs = QueryRuns(self._filter)
 
     def _filter(self, queries: QueryRows, positions: Ints, functions: Functions) -> RoutedFilter:
-        return RoutedFilter(grouped_filter(self.condition.terms(queries, positions, functions)))
+        return RoutedFilter(grouped_filter(self.condition.of_queries(queries, positions, functions)))
 
     # the clauses that are evaluated
 

@@ -1,4 +1,4 @@
-"""Random conditions in conjunctive normal form, as `Terms` and as plain lists; and what plain Python says of them."""
+"""Random conditions in conjunctive normal form, as `Conditions` and as plain lists, and their truth by plain Python."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.clauses import Conditions, ValueRanges
 from eddyline.index.filters.domains import ValueColumn, value_column
-from eddyline.index.filters.terms import Ranges, Terms
 
 
 @dataclass(frozen=True)
-class Piece:
+class Range:
     """start <= x < stop, None for no end; or NULL and nothing else."""
 
     attribute: int
@@ -29,7 +29,7 @@ class Piece:
         return (self.start is None or self.start <= value) and (self.stop is None or value < self.stop)
 
 
-Condition = list[list[Piece]]  # clauses that must all hold, of each one piece
+Condition = list[list[Range]]  # clauses that must all hold, of each of which one range must accept
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ def a_value(rnd: Random, kind: Kind, attribute: int, number: int) -> Any:
     return number if kind.attributes[attribute] == "n" else b"%05d" % max(number, 0)
 
 
-def a_piece(rnd: Random, kind: Kind, attribute: int) -> Piece:
+def a_range(rnd: Random, kind: Kind, attribute: int) -> Range:
     if rnd.random() < kind.odd:
-        return Piece(attribute, null=True)
+        return Range(attribute, null=True)
     start = rnd.randint(0, kind.spread)
     stop = start if rnd.random() < kind.odd else start + rnd.randint(1, kind.width)
     if rnd.random() < kind.odd:
         stop = start - rnd.randint(1, 3)
     low, high = a_value(rnd, kind, attribute, start), a_value(rnd, kind, attribute, stop)
-    return Piece(attribute, None if rnd.random() < kind.odd else low, None if rnd.random() < kind.odd else high)
+    return Range(attribute, None if rnd.random() < kind.odd else low, None if rnd.random() < kind.odd else high)
 
 
 def a_condition(rnd: Random, kind: Kind) -> Condition:
@@ -72,7 +72,7 @@ def a_condition(rnd: Random, kind: Kind) -> Condition:
         mixed = rnd.random() < kind.mixed
         many = rnd.choice([1, 1, 1, rnd.randint(1, kind.alternatives)])
         several = [rnd.randrange(len(kind.attributes)) if mixed else own for _ in range(many)]
-        clauses.append([a_piece(rnd, kind, a) for a in several])
+        clauses.append([a_range(rnd, kind, a) for a in several])
     if rnd.random() < 0.02:
         clauses.append([])
     return clauses
@@ -93,13 +93,13 @@ def _numbers(values: list[Any]) -> Any:
     return np.array(values, np.int64)
 
 
-def _ranges(letter: str, mine: list[tuple[int, int, Piece]]) -> Ranges:
-    """Pieces over one attribute, each with its condition and clause, in columns."""
+def _ranges(letter: str, mine: list[tuple[int, int, Range]]) -> ValueRanges:
+    """Ranges over one attribute, each with its condition and clause, in columns."""
     starts, stops = [p.start for *_, p in mine], [p.stop for *_, p in mine]
     filler, as_column = (b"", _texts) if letter == "t" else (0, _numbers)
     ends = [as_column([filler if e is None else e for e in side]) for side in (starts, stops)]
     null = np.array([p.null for *_, p in mine], np.bool_)
-    return Ranges(
+    return ValueRanges(
         np.array([i for i, *_ in mine], np.int64),
         np.array([j for _, j, _ in mine], np.int64),
         ends[0],
@@ -110,12 +110,12 @@ def _ranges(letter: str, mine: list[tuple[int, int, Piece]]) -> Ranges:
     )
 
 
-def as_terms(kind: Kind, conditions: list[Condition], partial: Mask) -> Terms:
-    """Clauses of one piece stand by themselves, but for some that stand among the choices, where few is allowed too."""
-    single: list[tuple[Ranges, ...]] = []
-    choices: list[Ranges | None] = []
+def as_conditions(kind: Kind, conditions: list[Condition], partial: Mask) -> Conditions:
+    """Clauses of one range stand by themselves, some among the alternatives, where a single one is allowed too."""
+    single: list[tuple[ValueRanges, ...]] = []
+    alternatives: list[ValueRanges | None] = []
     for a, letter in enumerate(kind.attributes):
-        levels: list[list[tuple[int, int, Piece]]] = [[]]
+        levels: list[list[tuple[int, int, Range]]] = [[]]
         chosen = []
         for i, c in enumerate(conditions):
             level = 0
@@ -128,9 +128,9 @@ def as_terms(kind: Kind, conditions: list[Condition], partial: Mask) -> Terms:
                     levels[level] += mine
                     level += 1
         single.append(tuple(_ranges(letter, x) for x in levels))
-        choices.append(_ranges(letter, chosen) if chosen else None)
+        alternatives.append(_ranges(letter, chosen) if chosen else None)
     required = np.array([len(c) for c in conditions], np.int64)
-    return Terms(len(conditions), tuple(single), tuple(choices), required, partial)
+    return Conditions(len(conditions), tuple(single), tuple(alternatives), required, partial)
 
 
 def as_columns(kind: Kind, rows: list[list[Any]]) -> list[ValueColumn]:
@@ -143,7 +143,7 @@ def as_columns(kind: Kind, rows: list[list[Any]]) -> list[ValueColumn]:
 
 
 def truth(conditions: list[Condition], rows: list[list[Any]], alive: Mask, beside: Ints) -> set[tuple[int, int]]:
-    """(row, number) of what holds; `beside` has for partial conditions the remainder of rows that pass, else -1."""
+    """(row, slot) of what holds; `beside` has for partial conditions the remainder of rows that pass, else -1."""
     return {
         (r, i)
         for i, c in enumerate(conditions)

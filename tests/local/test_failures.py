@@ -238,7 +238,7 @@ def test_of_families_that_are_matched_together_only_the_one_that_fails_is_set_ap
     db.push("s", [row(1)])
     assert db.engine.pools
     bad = db.engine.running[db.registry.query("q3")[0].number].pool_filter.matcher.condition  # type: ignore[union-attr]
-    monkeypatch.setattr(bad, "terms", _no_room)
+    monkeypatch.setattr(bad, "of_queries", _no_room)
     for q in ("extra", "q3b"):  # new queries are indexed with the next rows
         db.execute(f"CREATE CONTINUOUS QUERY {q} AS SELECT a, b, b, b, b FROM s WHERE a + 3 > 0")
     changes = db.push("s", [row(2)])

@@ -1,4 +1,4 @@
-"""Atoms as ranges against evaluating them: the pieces of every query accept a row exactly where the atom is true."""
+"""Atoms as ranges against evaluating them: the ranges of every query accept a row exactly where the atom is true."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types as t
+from eddyline.index.filters.clauses import ValueRanges
 from eddyline.index.filters.domains import as_integers
-from eddyline.operators.atoms import Piece, leading, pieces
+from eddyline.operators.atoms import accepted_ranges, leading
 from eddyline.operators.evaluate import evaluate, holds
 from eddyline.plan.atoms import Atom, atom, is_constant
 from eddyline.plan.normal_form import clauses
@@ -67,7 +68,7 @@ def call(function: str, *args: Expr) -> Call:
     return Call(function, args, t.BOOLEAN)
 
 
-def accepts(found: list[Piece], column: pa.Array, n: int) -> np.ndarray:
+def accepts(found: list[ValueRanges], column: pa.Array, n: int) -> np.ndarray:
     """By query and row, whether a piece accepts: by comparing plain values with the ends."""
     text = column.type == t.STRING
     plain: list[Any] = [None if x is None else x.encode() for x in column.to_pylist()] if text else []
@@ -77,7 +78,7 @@ def accepts(found: list[Piece], column: pa.Array, n: int) -> np.ndarray:
     mask = np.zeros((n, len(column)), np.bool_)
     for p in found:
         starts, stops = (x.to_pylist() if isinstance(x, pa.Array) else x.tolist() for x in (p.start, p.stop))
-        for i, query in enumerate(p.which.tolist()):
+        for i, query in enumerate(p.owner.tolist()):
             for row, x in enumerate(plain):
                 if x is None or p.null[i]:
                     mask[query, row] |= x is None and p.null[i]
@@ -87,10 +88,10 @@ def accepts(found: list[Piece], column: pa.Array, n: int) -> np.ndarray:
 
 
 def agrees(found: Atom | None, expr: Expr, column: pa.Array, params: pa.Array) -> np.ndarray:
-    """Compares the pieces of an atom with the truth; returns for which queries they are only part of it."""
+    """Compares the ranges of an atom with the truth; returns for which queries they are only part of it."""
     assert found is not None, expr
     n = len(params)
-    given, partial = pieces(found, lambda e: evaluate(e, (), [params], n), n)
+    given, partial = accepted_ranges(found, lambda e: evaluate(e, (), [params], n), n)
     mine = accepts(given, column, n)
     rows, queries = np.tile(np.arange(len(column)), n), np.repeat(np.arange(n), len(column))
     columns, values = [column.take(pa.array(rows))], [params.take(pa.array(queries))]
@@ -171,15 +172,15 @@ def test_the_text_before_the_first_wildcard(pattern: str, literal: str, kind: st
 
 
 @pytest.mark.parametrize("op", [*COMPARISONS, "like"])
-def test_no_queries_have_no_pieces(op: str) -> None:
+def test_no_queries_have_no_ranges(op: str) -> None:
     for type_ in (t.STRING,) if op == "like" else (t.STRING, t.DOUBLE):
         for negated in (False, True):
             expr = call(op, Column(0, type_, "x"), Param(0, type_, "p"))
             ((only,),) = clauses(call("not", expr) if negated else expr)
             found = atom(only)
             assert found is not None
-            given, partial = pieces(found, lambda e, type_=type_: pa.array([], type_), 0)  # type: ignore[misc]
-            assert all(len(p.which) == 0 for p in given) and len(partial) == 0
+            given, partial = accepted_ranges(found, lambda e, type_=type_: pa.array([], type_), 0)  # type: ignore[misc]
+            assert all(len(p.owner) == 0 for p in given) and len(partial) == 0
 
 
 X, Y = Column(0, t.INT, "x"), Column(1, t.INT, "y")

@@ -1,19 +1,20 @@
-"""Box trees: which of many boxes, products of code ranges over the same few attributes, hold a row.
+"""Box trees: which of many boxes, products of code ranges over the same few attributes, contain a row.
 
-Structure: the boxes are laid in tiles (sorted by their middles along one attribute, cut into slabs, each slab sorted
-along the next attribute, …), 32 to a leaf. A node holds, per attribute, the low ends and the widths of the hulls of its
-32 children, one cache line each; level 0 are the leaves, the last level is one node. Invariant: a box lies within the
-hull of every node above it. Places beyond the last box hold low end 65,535, which no value has. Cost of a row: one test
-of 2 · attributes cache lines per node whose hull holds it; a leaf visited for nothing is rare when boxes are small. 4
-bytes per attribute and box, a thirty-second more for the nodes, and 4 for its number.
+Structure: an R-tree of fixed shape. The boxes are packed in tiles (sorted by their middles along one attribute, cut
+into slabs, each slab sorted along the next attribute, …), 32 to a leaf. A node has, per attribute, the low ends and the
+widths of the hulls of its 32 children, one cache line each. Level 0 has the leaves, the last level one node. Invariant:
+a box lies within the hull of every node above it. Unused lanes have the low end 65,535, which is no value's code. Cost
+of a row: one test of 2 · attributes cache lines per node whose hull contains it; a leaf without a match is rarely
+visited when boxes are small. Memory: 4 bytes per attribute and box, a thirty-second more for the nodes, and 4 for the
+slot.
 
 Where codes are not exact, a row at the first or last code of a range may be outside: that match is *unsure*.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,41 +27,34 @@ NO_CODE = 65_535
 TILED_ATTRIBUTES = 3  # more would leave less than two slabs along each
 
 
-@dataclass(frozen=True)
-class BoxTree:
-    attributes: Ints  # which rows of a batch's codes it looks at
-    common: Ints  # attribute, low and high end of ranges that all boxes have, one row each
-    exact: Mask  # by attribute: whether codes tell all
-    owners: Ints32  # the number each box belongs to
+class BoxTree(NamedTuple):
+    attributes: Ints  # the attributes that the boxes restrict
+    shared: Ints  # ranges that all boxes have besides: attribute, low and high end, one row each
+    exact: Mask  # by attribute: whether codes decide
+    owners: Ints32  # by box: the query slot
     nodes: Codes  # all levels end to end, node by node: per attribute 32 low ends, 32 widths
     levels: Ints  # the first node of each level, leaves first
-    unsure: bool  # whether no match is certain
-
-    @property
-    def nbytes(self) -> int:
-        return self.owners.nbytes + self.nodes.nbytes
+    unsure: bool  # whether all matches are unsure
 
 
 def box_tree(
-    attributes: Ints, common: Ints, exact: Mask, owners: Ints32, low: Codes, high: Codes, *, unsure: bool
+    attributes: Ints, shared: Ints, exact: Mask, owners: Ints32, low: Codes, high: Codes, *, unsure: bool
 ) -> BoxTree:
     """The tree over boxes [low[i, j], high[i, j]] by attribute i and box j. O(n log n)."""
     order = tiles(low, high)
     low, high = low[:, order], high[:, order]
-    stages = []
-    while True:
-        stages.append(_nodes(low, high))
-        if len(stages[-1]) == 1:
-            break
+    levels = [_nodes(low, high)]
+    while len(levels[-1]) > 1:
         low, high = _hulls(low, high)
-    levels = np.cumsum([0, *(len(s) for s in stages[:-1])])
-    nodes = on_lines((sum(len(s) for s in stages), len(low), 2, LANES), np.uint16)
-    np.concatenate(stages, out=nodes)
-    return BoxTree(attributes, common, exact, owners[order], nodes.reshape(-1), levels, unsure)
+        levels.append(_nodes(low, high))
+    starts = np.cumsum([0, *(len(x) for x in levels)])
+    nodes = on_lines((int(starts[-1]), len(low), 2, LANES), np.uint16)
+    np.concatenate(levels, out=nodes)
+    return BoxTree(attributes, shared, exact, owners[order], nodes.reshape(-1), starts[:-1], unsure)
 
 
 def tiles(low: Codes, high: Codes) -> Ints:
-    """An order that keeps boxes near each other together: by attributes in the order of how narrow the boxes are."""
+    """An order of the boxes in which neighbours overlap; it sorts by the attributes in which boxes are narrowest."""
     n = low.shape[1]
     if not n:
         return np.empty(0, np.int64)
@@ -84,7 +78,7 @@ def tiles(low: Codes, high: Codes) -> Ints:
 
 
 def tiled(share: npt.NDArray[np.float64], leaves: float) -> tuple[int, float]:
-    """Along how many attributes tiles are best cut, and the share of leaves that a row visits then.
+    """The best number of attributes to cut tiles along, and the share of leaves that a row visits then.
 
     `share` has, ascending, the mean share of codes that boxes accept. With k attributes a tile spans a share of
     leaves^(-1/k) of each, and its hull reaches further by the width of a box.
@@ -111,125 +105,97 @@ def _hulls(low: Codes, high: Codes) -> tuple[Codes, Codes]:
     return np.minimum.reduceat(low, begin, axis=1), np.maximum.reduceat(high, begin, axis=1)
 
 
-@dataclass
-class Found:
-    """Pairs (row, number) found so far; the number of an unsure one is turned: ~number."""
+def _no_pairs() -> Ints32:
+    return np.empty((2, 1024), np.int32)
 
-    rows: Ints32
-    numbers: Ints32
+
+@dataclass
+class MatchPairs:
+    """Pairs (row, query slot) of matches. An unsure match has the complement of its slot, which is negative."""
+
+    table: Ints32 = field(default_factory=_no_pairs)  # rows, then slots
     used: int = 0
 
-    @classmethod
-    def with_room(cls, room: int) -> Found:
-        return cls(np.empty(room, np.int32), np.empty(room, np.int32))
+    @property
+    def rows(self) -> Ints32:
+        return self.table[0, : self.used]
 
-    def add(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> None:
-        while self.used + len(rows) > len(self.rows):
+    @property
+    def slots(self) -> Ints32:
+        return self.table[1, : self.used]
+
+    def add(self, rows: npt.NDArray[Any], slots: npt.NDArray[Any]) -> None:
+        while self.used + len(rows) > self.table.shape[1]:
             self.grow()
-        self.rows[self.used : self.used + len(rows)] = rows
-        self.numbers[self.used : self.used + len(rows)] = numbers
+        self.table[:, self.used : self.used + len(rows)] = rows, slots
         self.used += len(rows)
 
     def grow(self) -> None:
-        room = max(1024, 2 * len(self.rows))
-        for name in ("rows", "numbers"):
-            bigger = np.empty(room, np.int32)
-            bigger[: self.used] = getattr(self, name)[: self.used]
-            setattr(self, name, bigger)
+        larger = np.empty((2, max(1024, 2 * self.table.shape[1])), np.int32)
+        larger[:, : self.used] = self.table[:, : self.used]
+        self.table = larger
 
 
-def search(tree: BoxTree, codes: Codes, alive: Mask, counts: Ints, found: Found, *, list_all: bool) -> None:
-    """Adds the matches of every row of a batch to `counts`, and those that are unsure to `found`.
+def search_tree(tree: BoxTree, codes: Codes, alive: Mask, counts: Ints, pairs: MatchPairs, *, list_all: bool) -> None:
+    """Adds the matches of every row of a batch to `counts`, and those that are unsure to `pairs`.
 
-    `alive`: which numbers still count; empty if all do. With `list_all` all matches go to `found`, and none is counted.
+    `alive` flags the slots that count; it is empty if all do. With `list_all`, all matches go to `pairs`, and none is
+    counted.
     """
     row = 0
     while True:
-        row, found.used = _walk(
-            tree.nodes,
-            tree.levels,
-            tree.attributes,
-            tree.common,
-            tree.exact,
-            tree.owners,
-            tree.unsure,
-            codes,
-            alive,
-            list_all,
-            counts,
-            found.rows,
-            found.numbers,
-            found.used,
-            row,
-        )
+        row, pairs.used = _walk(tree, codes, alive, list_all, counts, pairs.table, pairs.used, row)
         if row == codes.shape[1]:
             return
-        found.grow()
+        pairs.grow()
 
 
-# --- kernel ----------------------------------------------------------------------------------------------------------
+# --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
 def _walk(
-    nodes: Codes,
-    levels: Ints,
-    attributes: Ints,
-    common: Ints,
-    exact: Mask,
-    owners: Ints32,
-    unsure: bool,
-    codes: Codes,
-    alive: Mask,
-    list_all: bool,
-    counts: Ints,
-    found_rows: Ints32,
-    found_numbers: Ints32,
-    used: int,
-    first: int,
+    tree: BoxTree, codes: Codes, alive: Mask, list_all: bool, counts: Ints, pairs: Ints32, used: int, first: int
 ) -> tuple[int, int]:
-    """Rows from `first` on. Stops before a row whose pairs have no room; returns that row, and the pairs used."""
+    """Searches rows from `first` on, depth first. Stops before a row whose pairs do not fit; returns that row, and the
+    number of pairs."""
+    attributes, shared, exact, owners, nodes, levels, unsure = tree
     width = len(attributes)
-    stride = width * 64
     check_ends = not exact.all()
+    count_only = not (list_all or check_ends or unsure) and len(alive) == 0
     stack = np.empty(len(levels) * 32 + 1, np.int64)
     one = np.uint32(1)
     for row in range(first, codes.shape[1]):
         passes = True
-        for i in range(len(common)):
-            passes &= common[i, 1] <= codes[common[i, 0], row] <= common[i, 2]
+        for i in range(len(shared)):
+            passes &= shared[i, 1] <= codes[shared[i, 0], row] <= shared[i, 2]
         if not passes:
             continue
         sure = 0
-        kept = used
+        before = used
         depth = 1
         stack[0] = len(levels) - 1
         while depth > 0:
             depth -= 1
             level, node = stack[depth] & 7, stack[depth] >> 3  # 32^8 boxes would need more levels
-            at = (levels[level] + node) * stride
+            at = (levels[level] + node) * width * 64
             held = lanes_within(nodes, at, codes[attributes[0], row])
             for i in range(1, width):
                 held &= lanes_within(nodes, at + 64 * i, codes[attributes[i], row])
-            if level > 0:
-                while held != 0:
-                    k = lowest_bit(held)
-                    held &= np.uint32(held - one)
-                    stack[depth] = ((node * 32 + k) << 3) | (level - 1)
-                    depth += 1
-                continue
-            if held == 0:
-                continue
-            if not (list_all or check_ends or unsure) and len(alive) == 0:
+            if level == 0 and count_only:
                 sure += bits_set(held)
                 continue
-            if used + 32 > len(found_rows):
-                return row, kept
+            if level == 0 and held != 0 and used + 32 > pairs.shape[1]:
+                return row, before
             while held != 0:
                 k = lowest_bit(held)
                 held &= np.uint32(held - one)
-                number = owners[node * 32 + k]
-                if len(alive) > 0 and not alive[number]:
+                if level > 0:
+                    stack[depth] = ((node * 32 + k) << 3) | (level - 1)
+                    depth += 1
+                    continue
+                slot = owners[node * 32 + k]
+                if len(alive) > 0 and not alive[slot]:
                     continue
                 certain = not unsure
                 if check_ends:
@@ -240,8 +206,7 @@ def _walk(
                 if certain and not list_all:
                     sure += 1
                 else:
-                    found_rows[used] = row
-                    found_numbers[used] = number if certain else ~number
+                    pairs[0, used], pairs[1, used] = row, slot if certain else ~slot
                     used += 1
         counts[row] += sure
     return codes.shape[1], used

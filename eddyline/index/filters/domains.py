@@ -1,9 +1,10 @@
-"""Codes: the values of an attribute as numbers of 16 bits, as far as many ranges tell them apart.
+"""Domains: the values of an attribute as 16-bit codes, which compare with the ends of ranges as the values do.
 
-The ends of all ranges over an attribute cut its values into pieces; a value's code is 1 + how many cuts are at or below
-it, and 0 is the code of NULL. A range [start, stop) of values is then a closed range of codes. Invariant: codes ascend
-with values, and two values on different sides of a kept cut have different codes. Up to 65,533 cuts are kept; of more,
-every k-th, and then a range's first and last code may hold values outside it: such a domain is not `exact`.
+The ends of all ranges over an attribute are *cuts*. A value's code is 1 + the number of cuts at or below it; NULL has
+the code 0. A range [start, stop) of values is then a closed range of codes. Invariant: codes ascend with values, and
+values on different sides of a kept cut have different codes. Up to 65,533 cuts are kept; if there are more, every k-th
+is kept, and the first and last code of a range may belong to values outside of it: such a domain is not `exact`. Cost:
+a binary search per value, among the cuts of one of 16,384 buckets for numbers, among all cuts for distinct texts.
 
 Numbers of all types are compared as integers of the same order (`sortable`). Texts are compared by their bytes, which
 is the order of code points; the least text above s is s + NUL, so ranges of texts are half-open as well.
@@ -14,11 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.arrays import Bytes, Codes, Ints, Mask
+from eddyline.arrays import Bytes, Codes, Doubles, Ints, Ints32, Mask
 from eddyline.index.runtime.kernel_cache import kernel
 
 NULL = 0  # the code of NULL
@@ -43,7 +43,7 @@ class TextColumn:
 
     data: Bytes
     ends: Ints
-    which: npt.NDArray[np.int32]
+    which: Ints32
 
     def slice(self, start: int, stop: int) -> TextColumn:
         return TextColumn(self.data, self.ends, self.which[start:stop])
@@ -63,49 +63,44 @@ def value_column(values: pa.Array) -> ValueColumn:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Cuts among integers, with a guide: bucket i of the values holds the cuts guide[i] … guide[i + 1]."""
+class NumberDomain:
+    """Cuts among integers. Those in bucket i of the values are guide[i] … guide[i + 1]."""
 
     cuts: Ints
     exact: bool
     shift: int
-    guide: npt.NDArray[np.int32]
+    guide: Ints32
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.cuts) + 2
 
-    @property
-    def nbytes(self) -> int:
-        return self.cuts.nbytes + self.guide.nbytes
-
-    def codes(self, column: ValueColumn, found: Codes) -> None:
+    def codes(self, column: ValueColumn, codes: Codes) -> None:
         """Writes the codes of a column."""
         assert isinstance(column, NumberColumn)
-        self.write_codes(column.values, found)
+        self._write_codes(column.values, codes)
         if len(column.missing):
-            found[column.missing] = NULL
+            codes[column.missing] = NULL
 
     def first_codes(self, starts: Ints) -> Codes:
         """The code of the least value at or above each."""
-        found = np.empty(len(starts), np.uint16)
-        self.write_codes(starts, found)
-        return found
+        codes = np.empty(len(starts), np.uint16)
+        self._write_codes(starts, codes)
+        return codes
 
     def last_codes(self, stops: Ints) -> Codes:
         """The code of the greatest value below each; 0 if there is none."""
         least = np.iinfo(np.int64).min
-        found = np.empty(len(stops), np.uint16)
-        self.write_codes(stops - (stops > least), found)
-        found[stops == least] = 0
-        return found
+        codes = self.first_codes(stops - (stops > least))
+        codes[stops == least] = 0
+        return codes
 
-    def write_codes(self, values: Ints, found: Codes) -> None:
-        _number_codes(self.cuts, np.uint64(self.shift), self.guide, values, found)
+    def _write_codes(self, values: Ints, codes: Codes) -> None:
+        _number_codes(self.cuts, np.uint64(self.shift), self.guide, values, codes)
 
 
-def numbers_domain(cuts: Ints) -> Numbers:
+def numbers_domain(cuts: Ints) -> NumberDomain:
     """The domain of some cuts, in any order. O(n log n)."""
     cuts = np.sort(cuts)
     cuts = cuts[np.append(True, cuts[1:] != cuts[:-1])[: len(cuts)]]
@@ -115,14 +110,14 @@ def numbers_domain(cuts: Ints) -> Numbers:
     span = int(cuts[-1]) - int(cuts[0]) if len(cuts) else 0
     shift = max(0, span.bit_length() - GUIDE_BITS)
     if not len(cuts):
-        return Numbers(cuts, exact, shift, np.zeros(2, np.int32))
+        return NumberDomain(cuts, exact, shift, np.zeros(2, np.int32))
     place = (cuts.view(np.uint64) - cuts[:1].view(np.uint64)) >> np.uint64(shift)
     guide = np.searchsorted(place, np.arange((span >> shift) + 2, dtype=np.uint64)).astype(np.int32)
-    return Numbers(cuts, exact, shift, guide)
+    return NumberDomain(cuts, exact, shift, guide)
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextDomain:
     """Cuts among texts, in the order of their bytes."""
 
     data: Bytes
@@ -133,16 +128,12 @@ class Texts:
     def size(self) -> int:
         return len(self.ends) + 1
 
-    @property
-    def nbytes(self) -> int:
-        return self.data.nbytes + self.ends.nbytes
-
-    def codes(self, column: ValueColumn, found: Codes) -> None:
+    def codes(self, column: ValueColumn, codes: Codes) -> None:
         """Writes the codes of a column."""
         assert isinstance(column, TextColumn)
         each = np.zeros(len(column.ends), np.uint16)  # the last is that of NULL
         _text_codes(self.data, self.ends, column.data, column.ends, True, each)
-        np.take(each, column.which, out=found, mode="wrap")
+        np.take(each, column.which, out=codes, mode="wrap")
 
     def first_codes(self, starts: pa.Array) -> Codes:
         return self._codes_of(starts, including=True)
@@ -151,32 +142,31 @@ class Texts:
         return self._codes_of(stops, including=False)
 
     def _codes_of(self, texts: pa.Array, *, including: bool) -> Codes:
-        found = np.empty(len(texts), np.uint16)
-        _text_codes(self.data, self.ends, *text_bytes(texts), including, found)
-        return found
+        codes = np.empty(len(texts), np.uint16)
+        _text_codes(self.data, self.ends, *text_bytes(texts), including, codes)
+        return codes
 
 
-Domain = Numbers | Texts
+Domain = NumberDomain | TextDomain
 
 
-def texts_domain(cuts: pa.Array) -> Texts:
-    """The domain of some cuts, in any order; NULLs among them are none."""
+def texts_domain(cuts: pa.Array) -> TextDomain:
+    """The domain of some cuts, in any order; NULLs are ignored."""
     cuts = cuts.cast(pa.large_binary()).drop_null().unique()
     cuts = cuts.take(pc.sort_indices(cuts))
     exact = len(cuts) <= MOST_CUTS
     if not exact:
         cuts = cuts.take(pa.array(np.linspace(0, len(cuts) - 1, MOST_CUTS).astype(np.int64)))
-    return Texts(*text_bytes(cuts), exact)
+    return TextDomain(*text_bytes(cuts), exact)
 
 
 def text_bytes(values: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes of texts end to end, and where each begins and ends, NULL as the empty text; a copy."""
+    """A copy of the bytes of texts end to end, and the bounds of each; NULL becomes the empty text."""
     whole = pa.concat_arrays([values.cast(pa.large_binary()).fill_null(b"")])
     _, offsets, data = whole.buffers()
+    has_any = len(whole) > 0
     ends = (
-        np.array(np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8))
-        if len(whole)
-        else np.zeros(1, np.int64)
+        np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8).copy() if has_any else np.zeros(1, np.int64)
     )
     text = np.array(np.frombuffer(data, np.uint8)[: ends[-1]]) if data is not None else np.zeros(0, np.uint8)
     return text, ends
@@ -203,18 +193,18 @@ def as_integers(values: pa.Array) -> tuple[Ints, Mask]:
     return np.asarray(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64), missing
 
 
-def sortable(values: npt.NDArray[np.float64]) -> Ints:
+def sortable(values: Doubles) -> Ints:
     """Doubles as integers of the same order: -0.0 is 0.0, NaN is above all."""
-    found = np.empty(len(values), np.int64)
-    _sortable(values, found)
-    return found
+    integers = np.empty(len(values), np.int64)
+    _sortable(values, integers)
+    return integers
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def _sortable(values: npt.NDArray[np.float64], found: Ints) -> None:
+def _sortable(values: Doubles, integers: Ints) -> None:
     for i in range(len(values)):
         v = values[i] + 0.0
         bits = np.float64(v).view(np.int64)
@@ -222,19 +212,19 @@ def _sortable(values: npt.NDArray[np.float64], found: Ints) -> None:
             bits = np.int64(9223372036854775807)
         elif bits < 0:
             bits ^= np.int64(9223372036854775807)
-        found[i] = bits
+        integers[i] = bits
 
 
 @kernel
-def _number_codes(cuts: Ints, shift: np.uint64, guide: npt.NDArray[np.int32], numbers: Ints, found: Codes) -> None:
+def _number_codes(cuts: Ints, shift: np.uint64, guide: Ints32, numbers: Ints, codes: Codes) -> None:
     """O(log of the cuts in one bucket) per number."""
     n = len(cuts)
     for i in range(len(numbers)):
         x = numbers[i]
         if n == 0 or x < cuts[0]:
-            found[i] = 1
+            codes[i] = 1
         elif x >= cuts[n - 1]:
-            found[i] = n + 1
+            codes[i] = n + 1
         else:
             bucket = np.int64((np.uint64(x) - np.uint64(cuts[0])) >> shift)
             low, high = np.int64(guide[bucket]), np.int64(guide[bucket + 1])
@@ -244,11 +234,11 @@ def _number_codes(cuts: Ints, shift: np.uint64, guide: npt.NDArray[np.int32], nu
                     low = middle + 1
                 else:
                     high = middle
-            found[i] = low + 1
+            codes[i] = low + 1
 
 
 @kernel
-def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, including: bool, found: Codes) -> None:
+def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, including: bool, codes: Codes) -> None:
     """1 + how many cuts are at or below each text, or only below. O(log n) comparisons per text."""
     n = len(cut_ends) - 1
     for i in range(len(ends) - 1):
@@ -260,7 +250,7 @@ def _text_codes(cut_data: Bytes, cut_ends: Ints, data: Bytes, ends: Ints, includ
                 low = middle + 1
             else:
                 high = middle
-        found[i] = low + 1
+        codes[i] = low + 1
 
 
 @kernel

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from eddyline import types as t
 from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.clauses import number_ranges
 from eddyline.index.filters.domains import as_integers
-from eddyline.index.filters.terms import number_ranges
 from eddyline.index.ranges.axes import DOUBLES, INTEGERS, Axes
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate
@@ -138,7 +138,7 @@ class Direction:
     def ranges(self, queries: QueryRows, positions: Ints, functions: Functions) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Of the queries at these positions: those whose ranges are not empty (their indexes), their ranges along each
         axis, and their ranges over each own attribute."""
-        low, high, valid = number_ranges(self.condition.terms(queries, positions, functions))
+        low, high, valid = number_ranges(self.condition.of_queries(queries, positions, functions))
         first = np.empty((len(self.axes), len(positions)), np.int64)
         last = np.empty_like(first)
         for i, axis in enumerate(self.axes):

@@ -1,4 +1,4 @@
-"""Bitmaps against evaluating every condition on the codes of every row: sets, counts, unsure pairs, work told."""
+"""Bitmaps against evaluating every condition on the codes of every row: sets, counts, unsure pairs, counted work."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ import pytest
 
 from eddyline.arrays import Codes, Ints, Mask
 from eddyline.index.filters import bitmaps as module
-from eddyline.index.filters.bitmap_search import search
+from eddyline.index.filters.bitmap_search import search_bitmaps
 from eddyline.index.filters.bitmaps import Bitmaps, bitmaps
-from eddyline.index.filters.boxes import Found
-from eddyline.index.filters.terms import Pieces
+from eddyline.index.filters.boxes import MatchPairs
+from eddyline.index.filters.clauses import CodeRanges
 from eddyline.index.runtime.row_sets import merged
 
 SIZES = [0, 1, 31, 32, 33, 64, 65, 1025, 4095, 4096, 4097, 8193]
 NONE_DEAD = np.empty(0, np.bool_)
-Plain = list[tuple[int, int, int, int, int]]  # of one number: layer, clause, attribute, low, high
+Plain = list[tuple[int, int, int, int, int]]  # of one query: layer, clause, attribute, low, high
 Pairs = set[tuple[int, int]]
 
 
-def some_pieces(rnd: Random, sizes: list[int], layers: int) -> Plain:
+def empty_pairs(capacity: int) -> MatchPairs:
+    return MatchPairs(np.empty((2, capacity), np.int32))
+
+
+def some_ranges(rnd: Random, sizes: list[int], layers: int) -> Plain:
     """Clauses over one attribute, then at most one clause of several attributes per layer."""
-    found: Plain = []
+    ranges: Plain = []
     clause = 0
 
-    def piece(layer: int, attribute: int) -> tuple[int, int, int, int, int]:
+    def a_range(layer: int, attribute: int) -> tuple[int, int, int, int, int]:
         if rnd.random() < 0.1:
             return layer, clause, attribute, 0, 0
         low = rnd.choice([1, rnd.randint(1, sizes[attribute] - 1)])
@@ -35,19 +39,19 @@ def some_pieces(rnd: Random, sizes: list[int], layers: int) -> Plain:
 
     for _ in range(rnd.choice([0, 1, 1, 2, 3])):
         own = rnd.randrange(len(sizes))
-        found += [piece(0, own) for _ in range(rnd.choice([1, 1, 3]))]
+        ranges += [a_range(0, own) for _ in range(rnd.choice([1, 1, 3]))]
         clause += 1
     for layer in range(1, 1 + rnd.randint(0, layers)):
-        found += [piece(layer, a) for a in sorted(rnd.choices(range(len(sizes)), k=rnd.randint(2, 4)))]
+        ranges += [a_range(layer, a) for a in sorted(rnd.choices(range(len(sizes)), k=rnd.randint(2, 4)))]
         clause += 1
-    return found
+    return ranges
 
 
-def as_pieces(conditions: list[Plain]) -> Pieces:
+def as_ranges(conditions: list[Plain]) -> CodeRanges:
     rows = [(owner, *p) for owner, c in enumerate(conditions) for p in c]
     table = np.array(rows, np.int64).reshape(-1, 6)
     owner, layer, clause, attribute = (table[:, i].astype(np.int32) for i in range(4))
-    return Pieces(owner, layer, clause, attribute, table[:, 4].astype(np.uint16), table[:, 5].astype(np.uint16))
+    return CodeRanges(owner, layer, clause, attribute, table[:, 4].astype(np.uint16), table[:, 5].astype(np.uint16))
 
 
 def tells(x: int, low: int, high: int, exact: bool) -> bool:
@@ -56,7 +60,7 @@ def tells(x: int, low: int, high: int, exact: bool) -> bool:
 
 
 def plainly(conditions: list[Plain], codes: Codes, exact: Mask) -> tuple[Pairs, Pairs]:
-    """(row, place) where the codes satisfy a condition; and where they do so without ends that do not tell all."""
+    """(row, place) where the codes satisfy a condition; and where they do so without ends that do not decide."""
     possible, certain = set(), set()
     for row in range(codes.shape[1]):
         x = [int(c) for c in codes[:, row]]
@@ -71,45 +75,43 @@ def plainly(conditions: list[Plain], codes: Codes, exact: Mask) -> tuple[Pairs, 
     return possible, certain
 
 
-def found_by(maps: Bitmaps, codes: Codes, alive: Mask, order: Ints, room: int) -> tuple[Pairs, Pairs]:
-    """(row, number) of certain and unsure matches; counts without sets must say the same."""
+def found_by(maps: Bitmaps, codes: Codes, alive: Mask, order: Ints, capacity: int) -> tuple[Pairs, Pairs]:
+    """(row, slot) of certain and unsure matches; counts without sets must say the same."""
     counts, again = np.zeros(codes.shape[1], np.int64), np.zeros(codes.shape[1], np.int64)
-    pairs, others = Found.with_room(room), Found.with_room(room)
-    _, sets = search(maps, codes, alive, order, counts, pairs, listing=True)
-    _, none = search(maps, codes, alive, order, again, others, listing=False)
+    pairs, others = empty_pairs(capacity), empty_pairs(capacity)
+    _, sets = search_bitmaps(maps, codes, alive, order, counts, pairs, listing=True)
+    _, none = search_bitmaps(maps, codes, alive, order, again, others, listing=False)
     assert sets is not None and none is None and len(sets) == codes.shape[1]
     found = merged(codes.shape[1], [sets])
     rows = np.repeat(np.arange(codes.shape[1]), found.counts)
     assert sets.counts.tolist() == counts.tolist()
     certain = list(zip(rows.tolist(), found.members.tolist(), strict=True))
     assert certain == sorted(certain)
-    unsure = list(zip(pairs.rows[: pairs.used].tolist(), (~pairs.numbers[: pairs.used]).tolist(), strict=True))
+    unsure = list(zip(pairs.rows.tolist(), (~pairs.slots).tolist(), strict=True))
     assert len(set(certain)) == len(certain) and len(set(unsure)) == len(unsure)
     assert counts.tolist() == again.tolist() == np.bincount(rows, minlength=len(counts)).tolist()
-    assert sorted(unsure) == sorted(
-        zip(others.rows[: others.used].tolist(), (~others.numbers[: others.used]).tolist(), strict=True)
-    )
+    assert sorted(unsure) == sorted(zip(others.rows.tolist(), (~others.slots).tolist(), strict=True))
     return set(certain), set(unsure)
 
 
 def check(seed: str, n: int, sizes: list[int], exact: Mask, layers: int, rows: int) -> None:
     rnd = Random(seed)
-    conditions = [some_pieces(rnd, sizes, layers) for _ in range(n)]
-    numbers = np.array(sorted(rnd.sample(range(2 * n + 1), n)), np.int32)
+    conditions = [some_ranges(rnd, sizes, layers) for _ in range(n)]
+    slots = np.array(sorted(rnd.sample(range(2 * n + 1), n)), np.int32)
     alive = np.array([rnd.random() < 0.6 for _ in range(2 * n + 1)], np.bool_)
     codes = np.array(
         [[0 if rnd.random() < 0.1 else rnd.randint(1, s - 1) for _ in range(rows)] for s in sizes], np.uint16
     )
-    maps = bitmaps(numbers, as_pieces(conditions), sizes, exact)
+    maps = bitmaps(slots, as_ranges(conditions), sizes, exact)
     possible, inside = plainly(conditions, codes, exact)
     for flags in (NONE_DEAD, alive):
         order = np.array(rnd.sample(range(len(maps.attributes)), len(maps.attributes)), np.int64)
         certain, unsure = found_by(maps, codes, flags, order, rnd.choice([0, 1024]))
-        living = {(r, int(numbers[i])) for r, i in possible if not len(flags) or flags[numbers[i]]}
-        safe = {(r, int(numbers[i])) for r, i in inside}
+        living = {(r, int(slots[i])) for r, i in possible if not len(flags) or flags[slots[i]]}
+        safe = {(r, int(slots[i])) for r, i in inside}
         assert certain | unsure == living and not certain & unsure, f"seed {seed}"
-        assert certain <= safe, f"seed {seed}: certain, though at an end that does not tell all"
-        assert not unsure or not exact.all(), f"seed {seed}: all codes tell all"
+        assert certain <= safe, f"seed {seed}: certain, though at an end that does not decide"
+        assert not unsure or not exact.all(), f"seed {seed}: all codes decide"
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -119,7 +121,7 @@ def test_exact_codes_give_certain_sets_and_no_unsure_pair(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 33, 500, 4097])
 @pytest.mark.parametrize("bins", [2, 3, 8, 256])
-def test_codes_that_do_not_tell_all_give_pairs_to_decide_and_no_wrong_set(
+def test_codes_that_do_not_decide_give_pairs_to_decide_and_no_wrong_set(
     monkeypatch: pytest.MonkeyPatch, n: int, bins: int
 ) -> None:
     monkeypatch.setattr(module, "MOST_BINS", bins)
@@ -145,14 +147,14 @@ def test_the_largest_domain_finds_its_first_and_last_codes() -> None:
         [],
     ]
     codes = np.array([[0, 1, 2, 32_000, 65_533, 65_534], [1] * 6], np.uint16)
-    maps = bitmaps(np.arange(6, dtype=np.int32), as_pieces(conditions), sizes, np.ones(2, np.bool_))
+    maps = bitmaps(np.arange(6, dtype=np.int32), as_ranges(conditions), sizes, np.ones(2, np.bool_))
     certain, unsure = found_by(maps, codes, NONE_DEAD, np.arange(1), 0)
     assert certain == plainly(conditions, codes, np.ones(2, np.bool_))[0] and not unsure
 
 
 @pytest.mark.parametrize("n", [1, 64, 4096, 5000])
 def test_conditions_without_a_clause_hold_for_every_row(n: int) -> None:
-    maps = bitmaps(np.arange(n, dtype=np.int32), as_pieces([[]] * n), [], np.empty(0, np.bool_))
+    maps = bitmaps(np.arange(n, dtype=np.int32), as_ranges([[]] * n), [], np.empty(0, np.bool_))
     codes = np.empty((0, 3), np.uint16)
     certain, unsure = found_by(maps, codes, NONE_DEAD, np.arange(0), 0)
     assert certain == {(r, i) for r in range(3) for i in range(n)} and not unsure
@@ -161,7 +163,7 @@ def test_conditions_without_a_clause_hold_for_every_row(n: int) -> None:
 
 
 def test_a_batch_of_no_rows_has_no_matches() -> None:
-    maps = bitmaps(np.arange(2, dtype=np.int32), as_pieces([[(0, 0, 0, 1, 1)], []]), [3], np.ones(1, np.bool_))
+    maps = bitmaps(np.arange(2, dtype=np.int32), as_ranges([[(0, 0, 0, 1, 1)], []]), [3], np.ones(1, np.bool_))
     assert found_by(maps, np.empty((1, 0), np.uint16), NONE_DEAD, np.arange(1), 0) == (set(), set())
 
 
@@ -169,9 +171,9 @@ def test_a_batch_of_no_rows_has_no_matches() -> None:
 def test_predicates_and_those_accepted_are_counted_by_attribute(seed: int) -> None:
     rnd = Random(seed)
     sizes = [4, 30, 12]
-    conditions = [some_pieces(rnd, sizes, 1) for _ in range(200)]
+    conditions = [some_ranges(rnd, sizes, 1) for _ in range(200)]
     codes = np.array([[rnd.randint(0, s - 1) for _ in range(9)] for s in sizes], np.uint16)
-    maps = bitmaps(np.arange(200, dtype=np.int32), as_pieces(conditions), sizes, np.ones(3, np.bool_))
+    maps = bitmaps(np.arange(200, dtype=np.int32), as_ranges(conditions), sizes, np.ones(3, np.bool_))
     for group, attribute in enumerate(maps.attributes.tolist()):
         own = [[p for p in c if p[0] == 0 and p[2] == attribute] for c in conditions]
         own = [c for c in own if c]
@@ -181,24 +183,24 @@ def test_predicates_and_those_accepted_are_counted_by_attribute(seed: int) -> No
 
 
 def test_a_row_enters_no_attribute_that_could_reject_nothing_more() -> None:
-    """Attribute 0 rejects all numbers of block 0 for code 1; those of block 1 have a clause over attribute 1 too."""
+    """Attribute 0 rejects all queries of block 0 for code 1; those of block 1 have a clause over attribute 1 too."""
     conditions: list[Plain] = [[(0, 0, 0, 2, 2)]] * 4096 + [[(0, 0, 0, 1, 2), (0, 1, 1, 1, 1)]] * 10
-    maps = bitmaps(np.arange(4106, dtype=np.int32), as_pieces(conditions), [3, 3], np.ones(2, np.bool_))
+    maps = bitmaps(np.arange(4106, dtype=np.int32), as_ranges(conditions), [3, 3], np.ones(2, np.bool_))
     codes, counts = np.array([[1, 1, 2], [1, 2, 2]], np.uint16), np.zeros(3, np.int64)
-    entered, _ = search(maps, codes, NONE_DEAD, np.array([0, 1]), counts, Found.with_room(0), listing=False)
+    entered, _ = search_bitmaps(maps, codes, NONE_DEAD, np.array([0, 1]), counts, empty_pairs(0), listing=False)
     assert counts.tolist() == [10, 0, 4096] and entered.tolist() == [6, 3]
     order, none = np.array([1, 0]), np.zeros(3, np.int64)
-    entered, _ = search(maps, codes, NONE_DEAD, order, none, Found.with_room(0), listing=False)
+    entered, _ = search_bitmaps(maps, codes, NONE_DEAD, order, none, empty_pairs(0), listing=False)
     assert entered.tolist() == [4, 6]  # of block 1, only row 0 leaves something to reject
 
 
-def test_the_work_told_does_not_depend_on_the_room_there_was_for_pairs() -> None:
+def test_the_counted_work_does_not_depend_on_the_capacity_for_pairs() -> None:
     conditions: list[Plain] = [[(0, 0, 0, 2, 5), (0, 1, 1, 1, 4)]] * 100
-    maps = bitmaps(np.arange(100, dtype=np.int32), as_pieces(conditions), [9, 9], np.zeros(2, np.bool_))
+    maps = bitmaps(np.arange(100, dtype=np.int32), as_ranges(conditions), [9, 9], np.zeros(2, np.bool_))
     codes = np.array([[2, 3, 5, 8], [1, 4, 2, 2]], np.uint16)
-    told = []
-    for room in (0, 10_000):
-        counts, pairs = np.zeros(4, np.int64), Found.with_room(room)
-        entered, _ = search(maps, codes, NONE_DEAD, np.array([0, 1]), counts, pairs, listing=False)
-        told.append((entered.tolist(), counts.tolist(), pairs.used))
-    assert told[0] == told[1] and told[0][2] > 0
+    counted = []
+    for capacity in (0, 10_000):
+        counts, pairs = np.zeros(4, np.int64), empty_pairs(capacity)
+        entered, _ = search_bitmaps(maps, codes, NONE_DEAD, np.array([0, 1]), counts, pairs, listing=False)
+        counted.append((entered.tolist(), counts.tolist(), pairs.used))
+    assert counted[0] == counted[1] and counted[0][2] > 0

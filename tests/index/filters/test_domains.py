@@ -36,13 +36,13 @@ def ints(values: Any) -> domains.Ints:
     return np.array(values, np.int64)
 
 
-def number_codes(domain: domains.Numbers, values: Any) -> list[int]:
+def number_codes(domain: domains.NumberDomain, values: Any) -> list[int]:
     found = np.empty(len(values), np.uint16)
     domain.codes(NumberColumn(ints(values), np.empty(0, np.bool_)), found)
     return [int(x) for x in found]
 
 
-def text_codes(domain: domains.Texts, values: list[str | None]) -> list[int]:
+def text_codes(domain: domains.TextDomain, values: list[str | None]) -> list[int]:
     found = np.empty(len(values), np.uint16)
     domain.codes(value_column(pa.array(values, pa.string())), found)
     return [int(x) for x in found]

@@ -15,11 +15,11 @@ from eddyline.index.runtime.row_sets import merged
 from tests.index.conditions import (
     Condition,
     Kind,
-    Piece,
+    Range,
     a_condition,
     a_row,
     as_columns,
-    as_terms,
+    as_conditions,
     truth,
 )
 from tests.nightly import TIMES
@@ -66,14 +66,13 @@ class Case:
         self.beside = np.array(
             [self.rnd.randrange(3) if self.rnd.random() < partial else -1 for _ in conditions], np.int64
         )
-        self.filter: GroupedFilter = grouped_filter.grouped_filter(as_terms(kind, conditions, self.beside >= 0))
+        self.filter: GroupedFilter = grouped_filter.grouped_filter(as_conditions(kind, conditions, self.beside >= 0))
 
     def found(self, alive: Mask, what: str) -> tuple[np.ndarray, Pairs, Pairs]:
         """Counts, certain pairs of lists, and unsure pairs."""
         columns = as_columns(self.kind, self.rows)
         matches = search(self.filter, columns, len(self.rows), alive, shuffled(self.rnd), what)
-        used = matches.pairs.used
-        pairs = list(zip(matches.pairs.rows[:used].tolist(), matches.pairs.numbers[:used].tolist(), strict=True))
+        pairs = list(zip(matches.pairs.rows.tolist(), matches.pairs.slots.tolist(), strict=True))
         certain = [p for p in pairs if p[1] >= 0]
         assert len(matches.sets) == (self.filter.partial.count(False) if what == "lists" else 0), self.seed
         for sets in matches.sets:
@@ -127,7 +126,7 @@ def test_any_number_of_conditions_is_found(monkeypatch: pytest.MonkeyPatch, how:
 
 
 @pytest.mark.parametrize("how", FORCED)
-def test_nothing_but_odd_pieces_agrees_too(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_nothing_but_odd_ranges_agrees_too(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     force(monkeypatch, how, bins=4)
     kind = Kind("nt", spread=4, width=2, clauses=4, alternatives=4, odd=0.5, mixed=0.5)
     Case(how, kind, random_conditions(how, kind, 300), rows=25).check()
@@ -142,22 +141,22 @@ def test_conditions_over_many_attributes_agree_too(monkeypatch: pytest.MonkeyPat
 
 def test_the_structures_that_are_meant_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = Kind("nn", spread=400, odd=0.0)
-    conditions = [[[Piece(0, i, i + 2)], [Piece(1, None, 3 * i)]] for i in range(1, 400)]
+    conditions = [[[Range(0, i, i + 2)], [Range(1, None, 3 * i)]] for i in range(1, 400)]
     for how, trees, maps in [("as it is", 0, 1), ("trees", 2, 0), ("bitmaps", 0, 1)]:
         force(monkeypatch, how)
         found = Case(how, kind, list(conditions), rows=5, partial=0.0).filter
         assert (min(len(found.trees), 2), len(found.maps)) == (trees, maps), how
-    selective = [[[Piece(0, i, i + 1)]] for i in range(20_000)]
+    selective = [[[Range(0, i, i + 1)]] for i in range(20_000)]
     monkeypatch.undo()
     found = Case("selective", Kind("n"), [*selective, []], rows=5, partial=0.0).filter
-    assert len(found.trees) == 1 and [m.numbers.tolist() for m in found.maps] == [[20_000]]
+    assert len(found.trees) == 1 and [m.slots.tolist() for m in found.maps] == [[20_000]]
 
 
 def test_conditions_over_other_attributes_do_not_make_a_tree_dearer() -> None:
     """20,000 small ranges over one attribute are worth a tree, also where as many are over another attribute."""
     for kind in (Kind("n"), Kind("nn")):
         every = range(len(kind.attributes))
-        conditions: list[Condition] = [[[Piece(a, i, i + 1)]] for a in every for i in range(20_000)]
+        conditions: list[Condition] = [[[Range(a, i, i + 1)]] for a in every for i in range(20_000)]
         found = Case("apart", kind, conditions, rows=5, partial=0.0).filter
         assert (len(found.trees), len(found.maps)) == (len(every), 0), f"{len(every)} attributes"
 
@@ -172,16 +171,16 @@ def test_conditions_without_any_attribute_hold_for_all_rows_or_none() -> None:
 @pytest.mark.parametrize("how", ["trees", "bitmaps"])
 def test_a_condition_without_a_clause_holds_beside_others(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     force(monkeypatch, how)
-    Case(how, Kind("n"), [[], [[Piece(0, 1, 5)]], [[]], [[Piece(0)]], []], rows=10, partial=0.0).check()
+    Case(how, Kind("n"), [[], [[Range(0, 1, 5)]], [[]], [[Range(0)]], []], rows=10, partial=0.0).check()
 
 
 @pytest.mark.parametrize("how", FORCED)
 @pytest.mark.parametrize("cuts", [65_533, 3])
 def test_alternatives_that_overlap_are_counted_once(monkeypatch: pytest.MonkeyPatch, how: str, cuts: int) -> None:
     force(monkeypatch, how, cuts)
-    either = [Piece(0, 1, 20), Piece(0, 10, 30), Piece(0, 5, 6)]
-    apart = [Piece(0, 1, 9), Piece(0, 10, 30), Piece(0, null=True)]
-    mixed = [Piece(0, 1, 20), Piece(1, 10, 30)]
+    either = [Range(0, 1, 20), Range(0, 10, 30), Range(0, 5, 6)]
+    apart = [Range(0, 1, 9), Range(0, 10, 30), Range(0, null=True)]
+    mixed = [Range(0, 1, 20), Range(1, 10, 30)]
     conditions = [
         [either],
         [apart],
@@ -189,7 +188,7 @@ def test_alternatives_that_overlap_are_counted_once(monkeypatch: pytest.MonkeyPa
         [either, apart],
         [mixed, apart],
         [mixed, mixed],
-        [either, [Piece(0, 12, 14)]],
+        [either, [Range(0, 12, 14)]],
     ]
     case = Case(f"{how} {cuts}", Kind("nn"), conditions, rows=200, partial=0.0)
     case.check()
@@ -203,9 +202,9 @@ def test_the_one_choice_that_is_left_is_certain_only_where_codes_tell_all(
 ) -> None:
     """x IS NOT NULL AND (x IS NULL OR 5 <= x < 9) AND y < …: one box each, and all have x in common."""
     force(monkeypatch, how, cuts=3)
-    own = [[Piece(0)], [Piece(0, null=True), Piece(0, 5, 9)]]
-    conditions: list[Condition] = [[*own, [Piece(1, 0, 3)]], [*own, [Piece(1, 1, 3)]]]
-    conditions += [[[Piece(0, *ends)], []] for ends in [(1, 3), (7, 20), (30, 40)]]  # more cuts than are kept
+    own = [[Range(0)], [Range(0, null=True), Range(0, 5, 9)]]
+    conditions: list[Condition] = [[*own, [Range(1, 0, 3)]], [*own, [Range(1, 1, 3)]]]
+    conditions += [[[Range(0, *ends)], []] for ends in [(1, 3), (7, 20), (30, 40)]]  # more cuts than are kept
     case = Case(how, Kind("nn"), conditions, rows=0, partial=0.0)
     assert [d.exact for d in case.filter.domains] == [False, True]
     case.rows = [[x, y] for x in range(45) for y in range(5)]
@@ -221,7 +220,7 @@ def test_a_batch_of_no_rows_finds_nothing() -> None:
 def test_more_than_65533_ends_are_told_apart_by_evaluating(seed: int) -> None:
     rnd = Random(seed)
     starts = rnd.sample(range(10**6), 40_000)
-    conditions: list[Condition] = [[[Piece(0, s, s + rnd.choice([1, 40]))]] for s in starts]
+    conditions: list[Condition] = [[[Range(0, s, s + rnd.choice([1, 40]))]] for s in starts]
     case = Case(f"{seed}", Kind("n", spread=10**6), conditions, rows=0, partial=0.0)
     assert not case.filter.domains[0].exact
     case.rows = [[s] for s in rnd.sample(starts, 10)]
