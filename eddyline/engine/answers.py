@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import Delta, concat, query_of
 from eddyline.state.stem import Stem
 
@@ -32,7 +32,7 @@ class Answers:
         self._staged.append(changes)
         self._changes += len(changes)
         self._clock = clock
-        if worth_clearing(self._changes, len(self._stem)):
+        if worth_compacting(self._changes, len(self._stem)):
             self._flushed()
 
     def _flushed(self) -> Stem:

@@ -28,7 +28,7 @@ from eddyline.engine.history import History
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import RunningFamily
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import RelationKind, Stream
@@ -266,7 +266,7 @@ class Engine(Runner):
             mine = None if pool is None else pool.of(running.family.number)
             if mine is None or self.options.results == "deferred" or mine.has_matches():
                 parts.append(self._step(running, {stream: batch}, mine))
-        if history is not None and worth_clearing(len(history), len(history) - history.unchecked):
+        if history is not None and worth_compacting(len(history), len(history) - history.unchecked):
             self._expire_history(stream)
         return parts
 

@@ -18,7 +18,7 @@ from eddyline.arrays import Ints
 from eddyline.engine.answers import Answers
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import garbage
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.build import build
 from eddyline.operators.deferred import Deferred, Outcome
@@ -226,7 +226,7 @@ class RunningFamily:
     def forget(self, queries: Iterable[int]) -> bool:
         """Notes dropped queries, which get no more changes. Returns whether compaction is worth its cost."""
         self._forgotten.extend(queries)
-        return 4 * len(self._forgotten) > self.family.queries.live + upkeep.SPARE
+        return 4 * len(self._forgotten) > self.family.queries.live + garbage.SPARE
 
     def compact(self) -> None:
         """Removes the state that operators keep for dropped queries."""

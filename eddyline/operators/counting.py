@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.index.keys.sorted_runs import equal_ranges, last_at
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.multiplicities import DISTINCT, INTERSECT, NEGATION, reconcile
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
@@ -103,7 +103,7 @@ class SetOperation(Operator):
         A value whose rows end at their known ends is not touched by a step, so its due events are applied first.
         """
         n = len(self.slots)
-        if not worth_clearing(n, self._in_use):
+        if not worth_compacting(n, self._in_use):
             return
         quiet = self.timeline.due(np.arange(n), now)
         np.add.at(self.counts, quiet.slot, quiet.ints)
@@ -112,7 +112,7 @@ class SetOperation(Operator):
         used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
         used[self.out_slot] = True
         self._in_use = int(np.count_nonzero(used))
-        if worth_clearing(n, self._in_use):
+        if worth_compacting(n, self._in_use):
             self._keep(used)
 
     def _keep(self, used: np.ndarray) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.aggregates.description import Extreme
 from eddyline.arrays import Ints, Mask
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.versions import NONE
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counter_layout import contributions, layout, results
@@ -203,11 +203,11 @@ class GroupBy(Operator):
     def _compact(self) -> None:
         """Removes empty groups, once they are the majority."""
         n = len(self.slots)
-        if not self.keys or not worth_clearing(n, np.count_nonzero(self.counters.totals[:n, 0])):
+        if not self.keys or not worth_compacting(n, np.count_nonzero(self.counters.totals[:n, 0])):
             return
         coming = self.timeline.next_time(np.arange(n)) < MAX
         used = (self.counters.totals[:n, 0] != 0) | coming | (self.rows.place[:n] >= 0)
-        if worth_clearing(n, np.count_nonzero(used)):
+        if worth_compacting(n, np.count_nonzero(used)):
             self._keep(used)
 
     def _keep(self, used: Mask) -> None:

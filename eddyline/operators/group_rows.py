@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.versions import NONE, send_versions
 from eddyline.operators.slots import grown
 from eddyline.state.delta import MAX, join_arrays
@@ -88,7 +88,7 @@ class GroupRows:
         where = pa.array(entry[fresh])
         self.values = [join_arrays([v, c.take(where)]) for v, c in zip(self.values, columns, strict=True)]
         self.place[groups], self.end[groups] = places, end
-        if worth_clearing(self.height, np.count_nonzero(self.place >= 0)):
+        if worth_compacting(self.height, np.count_nonzero(self.place >= 0)):
             used = np.nonzero(self.place >= 0)[0]
             where = pa.array(self.place[used])
             self.values = [v.take(where) for v in self.values]

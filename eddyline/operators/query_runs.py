@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from eddyline.arrays import Ints, Ints32, Mask
-from eddyline.index.runtime.garbage import give_back
+from eddyline.index.runtime.garbage import return_memory
 from eddyline.operators.evaluate import Functions
 from eddyline.state.query_table import QueryRows
 
@@ -82,7 +82,7 @@ class QueryRuns(Generic[Index]):
         live = start + np.nonzero(queries.alive[start:stop])[0]
         index = self._make(queries, live, functions)
         if len(live) >= LARGE:
-            give_back()
+            return_memory()
         return Run(start, stop, None if len(live) == stop - start else live.astype(np.int32), index)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.count_windows import enter_and_leave, in_windows
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions, evaluate
@@ -76,12 +76,12 @@ class CountWindow(Operator):
 
     def _evict(self, step: Step) -> None:
         """Drops tuples that are in no window, once they may outnumber the others."""
-        if not worth_clearing(len(self.rows), self._in_use):
+        if not worth_compacting(len(self.rows), self._in_use):
             return
         size, since, _ = self._windows(step)
         kept = in_windows(self.rows.first, self.shown, size, since)
         self._in_use = int(np.count_nonzero(kept))
-        if worth_clearing(len(kept), self._in_use):
+        if worth_compacting(len(kept), self._in_use):
             self.shown = int(np.count_nonzero(kept[: self.shown]))
             self.rows = self.rows.take(kept).spread()
 

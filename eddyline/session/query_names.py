@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.index.keys.string_table import StringTable
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 
 FREE = -1  # the family of a released name
 RECENT = 4096  # names
@@ -101,7 +101,7 @@ class QueryNames:
         self._used += len(ids)
 
     def _compact(self) -> None:
-        if not worth_clearing(len(self._strings), self._used):
+        if not worth_compacting(len(self._strings), self._used):
             return
         kept = np.nonzero(self._family[: len(self._strings)] != FREE)[0]
         names, self._family, self._query = self._strings.take(kept), self._family[kept], self._query[kept]

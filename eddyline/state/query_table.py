@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import garbage
 from eddyline.sql.bound import Field
 from eddyline.state.chunks import Chunks, gathered, joined, lists_at, with_chunk
 from eddyline.state.list_rows import ListRows, list_array
@@ -212,7 +212,7 @@ class QueryTable:
     @property
     def crowded(self) -> bool:
         """Whether most rows belong to dropped queries, so that compaction is worth its cost."""
-        return self._size + len(self._staged) > 2 * self.live + upkeep.SPARE
+        return self._size + len(self._staged) > 2 * self.live + garbage.SPARE
 
     def compact(self) -> None:
         """Removes the rows of dropped queries; no operator may refer to them any more."""

@@ -20,7 +20,7 @@ from eddyline.arrays import Ints
 from eddyline.errors import StateError
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.index.keys.sorted_runs import equal_ranges, match_brackets, spread
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import Delta, concat, query_of
 
 SlotsOf = Callable[[Delta], list[Ints]]
@@ -194,7 +194,7 @@ class Stem:
                 merged, born, slots = merged.take(live).spread(), born[live], [s[live] for s in slots]
             if len(merged):
                 self.segments.append(_segment(merged, born, slots))
-        if self.identity is not None and worth_clearing(len(self.identity.table), len(self)):
+        if self.identity is not None and worth_compacting(len(self.identity.table), len(self)):
             self._renew_identity()
 
     def _renew_identity(self) -> None:

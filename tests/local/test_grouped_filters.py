@@ -15,7 +15,7 @@ import eddyline
 from eddyline import types as t
 from eddyline.delivery.changes import Changes
 from eddyline.index.filters import domains, grouped_filter
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import garbage
 from eddyline.reference.scalar import value
 from eddyline.sql.bound import SelectBlock
 from tests.nightly import TIMES
@@ -188,7 +188,7 @@ def test_what_is_no_range_over_one_column_holds_as_the_reference_says(
 @pytest.mark.parametrize("seed", range(6 * TIMES))
 def test_results_asked_for_later_show_what_was_true_at_the_push(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     small(monkeypatch, 65_533)
-    monkeypatch.setattr(upkeep, "SPARE", 10)
+    monkeypatch.setattr(garbage, "SPARE", 10)
     rnd = Random(f"later {seed}")
     world = World({"p": COLUMNS["i"], "q": COLUMNS["n"]}, "i > :p OR n = :q")
     kept = []

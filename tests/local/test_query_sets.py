@@ -9,8 +9,7 @@ import pytest
 
 from eddyline.delivery.changes import Changes
 from eddyline.index.filters import grouped_filter
-from eddyline.index.runtime import garbage as upkeep
-from eddyline.index.runtime import parallel
+from eddyline.index.runtime import garbage, parallel
 from eddyline.local.connection import Connection
 from tests.local.common import at, row, world
 from tests.nightly import TIMES
@@ -112,7 +111,7 @@ def small(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """A few rows as several portions, a few queries as trees, and tables cleared away at once."""
     monkeypatch.setattr(parallel, "SMALLEST", 2)
     monkeypatch.setattr(parallel, "LARGEST", 5)
-    monkeypatch.setattr(upkeep, "SPARE", 0 if seed % 3 else 1000)
+    monkeypatch.setattr(garbage, "SPARE", 0 if seed % 3 else 1000)
     if seed % 2:
         monkeypatch.setattr(grouped_filter, "BLOCK_STEP", 1e9)
         monkeypatch.setattr(grouped_filter, "SMALLEST_TREE", 1)

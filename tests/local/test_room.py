@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import eddyline
-from eddyline.index.keys import sorted_runs as ranges
+from eddyline.index.keys import sorted_runs
 from eddyline.local.connection import Connection
 from eddyline.operators.joins import by_ranges, combining, stems
 from eddyline.operators.joins.filter_first import FirstFilter
@@ -37,7 +37,7 @@ def rows(n: int) -> list[dict[str, Any]]:
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many joined rows were built at once, each time; and few pairs at a time."""
-    monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(sorted_runs, "PAIRS_AT_ONCE", AT_ONCE)
     monkeypatch.setattr(combining, "PAIRS_AT_ONCE", AT_ONCE)
     sizes: list[int] = []
 

@@ -13,8 +13,7 @@ import eddyline
 from eddyline.delivery.changes import Changes
 from eddyline.engine import pooling
 from eddyline.index.filters import domains, grouped_filter
-from eddyline.index.runtime import garbage as upkeep
-from eddyline.index.runtime import parallel
+from eddyline.index.runtime import garbage, parallel
 from tests.nightly import TIMES
 
 BEGIN = dt.datetime(2026, 1, 1)
@@ -153,7 +152,7 @@ def small(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         monkeypatch.setattr(grouped_filter, "BLOCK_STEP", 1e9)
         monkeypatch.setattr(grouped_filter, "SMALLEST_TREE", 1)
     monkeypatch.setattr(domains, "MOST_CUTS", 3 if seed % 3 == 2 else 65_533)
-    monkeypatch.setattr(upkeep, "SPARE", 0)
+    monkeypatch.setattr(garbage, "SPARE", 0)
     monkeypatch.setattr(parallel, "SMALLEST", 4)
 
 
@@ -192,7 +191,7 @@ def test_a_pool_finds_what_families_find_one_by_one(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(8 * TIMES))
 def test_families_that_outgrow_a_pool_and_come_back_are_found(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     small(monkeypatch, seed)
-    monkeypatch.setattr(upkeep, "SPARE", 0 if seed % 2 else 1000)  # cleared away at once, or never
+    monkeypatch.setattr(garbage, "SPARE", 0 if seed % 2 else 1000)  # compacted at once, or never
     twins = Twins(monkeypatch, f"grown {seed}", most=6)
     twins.declare()
     run(twins, turns=20, conditions=CONDITIONS[:4])

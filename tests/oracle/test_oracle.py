@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from eddyline.index.keys import sorted_runs as ranges
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.keys import sorted_runs
+from eddyline.index.runtime import garbage
 from eddyline.operators import matcher
 from eddyline.operators.joins import filter_first
 from eddyline.session import query_names as names
@@ -81,8 +81,8 @@ def test_engine_equals_reference(kind: str) -> None:
 @pytest.fixture
 def tidy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clearing away, splitting into portions and letting go happen all the time instead of rarely."""
-    monkeypatch.setattr(upkeep, "SPARE", 0)
-    monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(garbage, "SPARE", 0)
+    monkeypatch.setattr(sorted_runs, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(matcher, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(names, "RECENT", 2)
 

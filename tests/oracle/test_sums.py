@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eddyline.index.ranges import contributions as range_sums
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import garbage
 from tests.oracle.queries import maybe_predicate, where, window
 from tests.oracle.range_joins import range_queries
 from tests.oracle.scenario import check, scenario
@@ -78,7 +78,7 @@ def test_sums_and_means_are_those_of_the_reference_to_the_bit(kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["window", "rows"])
 def test_giving_up_memory_changes_no_sum(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "SPARE", 0)
+    monkeypatch.setattr(garbage, "SPARE", 0)
     for seed in range(60 if NIGHTLY else 6):
         play(kind, 1_000_000 + seed)
 

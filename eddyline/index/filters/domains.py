@@ -164,10 +164,9 @@ def text_bytes(values: pa.Array) -> tuple[Bytes, Ints]:
     """A copy of the bytes of texts end to end, and the bounds of each; NULL becomes the empty text."""
     whole = pa.concat_arrays([values.cast(pa.large_binary()).fill_null(b"")])
     _, offsets, data = whole.buffers()
-    has_any = len(whole) > 0
-    ends = (
-        np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8).copy() if has_any else np.zeros(1, np.int64)
-    )
+    ends = np.zeros(len(whole) + 1, np.int64)
+    if len(whole):
+        ends[:] = np.frombuffer(offsets, np.int64, len(whole) + 1, whole.offset * 8)
     text = np.array(np.frombuffer(data, np.uint8)[: ends[-1]]) if data is not None else np.zeros(0, np.uint8)
     return text, ends
 

@@ -1,6 +1,6 @@
-"""Which bucket a row belongs to: by the hash of a key, or by the cell of the number line that holds a value.
+"""Bucket hash: the bucket of a row, by the hash of its key or by the cell of the number line that contains a value.
 
-State on disk lies in buckets, so what follows never changes. All numbers are unsigned, of 64 bits:
+State on disk is divided into buckets, so these definitions never change. All numbers are unsigned, of 64 bits:
 
     mix(x)          x ^= x >> 30; x *= 0xBF58476D1CE4E5B9; x ^= x >> 27; x *= 0x94D049BB133111EB; x ^= x >> 31
     hash(w1, w2 …)  h = 0; for each word: h = mix(h + 0x9E3779B97F4A7C15 + word)
@@ -11,8 +11,8 @@ State on disk lies in buckets, so what follows never changes. All numbers are un
     bucket          of a row: hash(codes of its columns) mod buckets; of a cell: hash(cell) mod buckets
     cell            floor(v / width + 0.382) in double arithmetic, not outside ±2^61; 2^62 for NaN, 2^62 + 1 for NULL
 
-So values that `=` calls equal are in one bucket, and cells ascend with values; values on a grid, such as integers or
-cents, rarely sit on the edge between two cells, where what reaches up to them would have to reach over it.
+So equal values are in one bucket, and cells ascend with values. Because of the offset 0.382, values on a grid, such as
+integers or cents, are rarely on the edge between two cells, where a range that ends at them would touch both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.arrays import Doubles, Ints, Ints32, Words
+from eddyline.arrays import Bytes, Doubles, Ints, Ints32, Mask, Words
 from eddyline.index.keys.key_table import ColumnCoder
 from eddyline.index.runtime.kernel_cache import kernel
 
@@ -65,7 +64,7 @@ def reach(values: pa.Array, low: float, high: float, width: float, buckets: int)
     """All (row, bucket) pairs, each once and by row, such that the bucket has a cell from value + low to value + high.
 
     A bound that is not finite, or a value that is infinite, reaches all buckets; NaN otherwise reaches the cell of NaN,
-    and NULL nothing. Ints32 that no partner is in may be among them. O(cells touched, at most 4 per bucket and row).
+    and NULL nothing. Buckets without a partner may be among them. O(cells touched, at most 4 per bucket and row).
     """
     numbers, null = _numbers(values)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -91,7 +90,7 @@ def _cells(numbers: Doubles, width: float) -> Ints:
     return np.where(missing, NAN_CELL, np.where(missing, 0.0, cells).astype(np.int64))
 
 
-def _numbers(values: pa.Array) -> tuple[Doubles, npt.NDArray[np.bool_]]:
+def _numbers(values: pa.Array) -> tuple[Doubles, Mask]:
     """Numbers of any type as doubles, 0 for NULL, and where NULL is."""
     null = values.is_null().to_numpy(zero_copy_only=False)
     doubles = values.cast(pa.float64(), safe=False)
@@ -99,7 +98,7 @@ def _numbers(values: pa.Array) -> tuple[Doubles, npt.NDArray[np.bool_]]:
 
 
 def _codes(column: pa.Array) -> Words:
-    """A word for every value, the same for equal ones."""
+    """A word for every value, equal for equal values."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, _text_codes(column))
     codes = ColumnCoder([column.type]).codes([column], len(column))
@@ -120,9 +119,9 @@ def _text_codes(column: pa.Array) -> Words:
 
 
 def _bucket_of_codes(codes: Words, buckets: int) -> Ints32:
-    found = np.empty(len(codes), np.int32)
-    _hash_rows(codes, np.uint64(buckets), found)
-    return found
+    result = np.empty(len(codes), np.int32)
+    _hash_rows(codes, np.uint64(buckets), result)
+    return result
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -138,16 +137,16 @@ def _then(h: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _hash_rows(codes: Words, buckets: np.uint64, found: Ints32) -> None:
+def _hash_rows(codes: Words, buckets: np.uint64, result: Ints32) -> None:
     for i in range(len(codes)):
         h = np.uint64(0)
         for j in range(codes.shape[1]):
             h = _then(h, codes[i, j])
-        found[i] = np.int32(h % buckets)
+        result[i] = np.int32(h % buckets)
 
 
 @kernel
-def _hash_texts(data: npt.NDArray[np.uint8], ends: Ints, codes: Words) -> None:
+def _hash_texts(data: Bytes, ends: Ints, codes: Words) -> None:
     for i in range(len(codes)):
         h = _then(np.uint64(0), np.uint64(ends[i + 1] - ends[i]))
         for start in range(ends[i], ends[i + 1], 8):
@@ -160,7 +159,7 @@ def _hash_texts(data: npt.NDArray[np.uint8], ends: Ints, codes: Words) -> None:
 
 @kernel
 def _reached(first: Ints, last: Ints, buckets: int, row: Ints, bucket: Ints) -> int:
-    """How many (row, bucket) pairs the cells first … last of each row give; they are written too if there is room."""
+    """The number of (row, bucket) pairs of the cells first … last of each row; also writes them, as far as they fit."""
     seen = np.full(buckets, -1, np.int64)  # the last row that reached each bucket
     n = 0
     for i in range(len(first)):

@@ -1,10 +1,10 @@
-"""Rows as dense numbers: every distinct row of int64 codes gets the next slot, 0, 1, 2, …, as it first appears.
+"""Key table: gives every distinct row of int64 codes the next slot, 0, 1, 2, …, in order of first appearance.
 
-`KeyTable` holds the rows end to end in order of slot, and an open-addressing table like that of `string_table.py`, with
-the same invariant: from the place its hash names, linear probing meets a row's entry before it meets a free place. A
-row costs 8 bytes per code, at most an eighth of that again as room to spare, and 11 to 21 bytes in the table.
+`KeyTable` has the rows end to end in order of slot, and an open-addressing hash table like that of `string_table.py`,
+with the same invariant: linear probing from the place of its hash reaches a row's entry before a free one. A row takes
+8 bytes per code, at most an eighth of that again as spare memory, and 11 to 21 bytes in the hash table.
 
-`ColumnCoder` makes such rows from Arrow columns, so that rows are equal exactly if GROUP BY calls their values equal.
+`ColumnCoder` makes such rows from Arrow columns. Two rows have equal codes exactly if GROUP BY treats them as equal.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.arrays import Ints, Words
-from eddyline.index.keys.string_table import BLOCK, SMALLEST_TABLE, StringTable, Table, doubled, enlarged, is_full
+from eddyline.arrays import Ints, Mask, Words
+from eddyline.index.keys.string_table import BLOCK, SMALLEST_TABLE, HashTable, StringTable, doubled, enlarged, is_full
 from eddyline.index.runtime.kernel_cache import kernel
 
 MOST_SLOTS = 2**31 - 1
@@ -28,13 +28,13 @@ _SEED, _M1, _M2 = np.uint64(0x2D358DCCAA6C78A5), np.uint64(0x9E3779B97F4A7C15), 
 
 
 class KeyTable:
-    """Numbers the distinct rows of `width` codes; with width 0 there is one row, slot 0."""
+    """Slots of the distinct rows of `width` codes; with width 0 there is one row, slot 0."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._count = 0
         self._keys: Ints = np.empty((0, width), np.int64)
-        self._table: Table = np.zeros(SMALLEST_TABLE, np.uint64)
+        self._table: HashTable = np.zeros(SMALLEST_TABLE, np.uint64)
 
     @classmethod
     def from_keys(cls, keys: Ints) -> KeyTable:
@@ -48,11 +48,6 @@ class KeyTable:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, spare room included."""
-        return self._keys.nbytes + self._table.nbytes
-
     def keys(self) -> Ints:
         """A copy of all rows, in order of slot."""
         return self._keys[: self._count].copy()
@@ -62,11 +57,11 @@ class KeyTable:
         codes = self._rows(codes)
         slots = np.empty(len(codes), np.int64)
         done = 0
-        while True:  # the kernel stops at the first row it has no room for
+        while True:  # the kernel stops at the first row that does not fit
             done, self._count = _insert_some(codes, self._keys, self._table, self._count, slots, done)
             if done == len(codes):
                 return slots
-            self._make_room()
+            self._grow()
 
     def find(self, codes: Ints) -> Ints:
         """The slot of every row, or -1."""
@@ -93,8 +88,8 @@ class KeyTable:
         rows.flags.writeable = False  # always, so that each kernel is compiled for one type
         return rows
 
-    def _make_room(self) -> None:
-        """Room for one more row, and some to spare."""
+    def _grow(self) -> None:
+        """Makes memory for one more row, and some to spare."""
         if self._count == MOST_SLOTS:
             raise OverflowError(f"a key table holds at most {MOST_SLOTS} rows")
         if self._count == len(self._keys):
@@ -118,13 +113,13 @@ class ColumnCoder:
 
     @property
     def width(self) -> int:
-        """How many codes a row has."""
+        """The number of codes of a row."""
         return len(self.types) + max(1, -(-len(self.types) // COLUMNS_PER_MASK))
 
-    def has_null(self, codes: Ints) -> npt.NDArray[np.bool_]:
+    def has_null(self, codes: Ints) -> Mask:
         """Which of the rows with these codes have a NULL in some column."""
         masks = codes[:, len(self.types) : self.width]
-        nulls: npt.NDArray[np.bool_] = np.logical_or.reduce(masks != 0, axis=1)
+        nulls: Mask = np.logical_or.reduce(masks != 0, axis=1)
         return nulls
 
     def codes(self, columns: Sequence[pa.Array], length: int) -> Ints:
@@ -138,11 +133,11 @@ class ColumnCoder:
         return self._codes(columns, texts, length)
 
     def strings(self) -> list[pa.Array | None]:
-        """What has to be saved: the strings of each column, None for a column of another type."""
+        """The strings of each column, to be saved; None for a column of another type."""
         return [None if table is None else table.to_arrow() for table in self._strings]
 
     def restore(self, strings: Sequence[pa.Array | None]) -> None:
-        """Takes back what `strings` gave."""
+        """Restores the strings that `strings` returned."""
         if [s is None for s in strings] != [table is None for table in self._strings]:
             raise ValueError("the saved strings belong to other columns")
         self._strings = [None if s is None else StringTable.from_arrow(s) for s in strings]
@@ -177,7 +172,7 @@ def _is_plain(t: pa.DataType) -> bool:
 
 
 def _plain_codes(column: pa.Array) -> npt.NDArray[np.integer]:
-    """Numbers that are equal where the values are; anything where they are NULL."""
+    """Numbers that are equal where the values are; arbitrary where they are NULL."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_boolean(column.type):
@@ -211,8 +206,8 @@ def _hash(codes: Ints, row: int) -> np.uint64:
 
 
 @kernel
-def _place(codes: Ints, row: int, h: np.uint64, keys: Ints, table: Table) -> np.uint64:
-    """The place in the table that holds this row, or the free place where it belongs."""
+def _place(codes: Ints, row: int, h: np.uint64, keys: Ints, table: HashTable) -> np.uint64:
+    """The place of this row in the hash table, or the free place where it belongs."""
     mask = np.uint64(len(table) - 1)
     place = h & mask
     while table[place] != 0:
@@ -228,7 +223,7 @@ def _place(codes: Ints, row: int, h: np.uint64, keys: Ints, table: Table) -> np.
 
 
 @kernel
-def _hash_block(codes: Ints, first: int, keys: Ints, table: Table, hashes: Words, touched: Words) -> int:
+def _hash_block(codes: Ints, first: int, keys: Ints, table: HashTable, hashes: Words, touched: Words) -> int:
     """Hashes the next rows, as many as fit, and returns where it stopped; `touched` is as in `string_table.py`."""
     mask = np.uint64(len(table) - 1)
     rows = min(len(hashes), len(codes) - first)
@@ -244,7 +239,7 @@ def _hash_block(codes: Ints, first: int, keys: Ints, table: Table, hashes: Words
 
 
 @kernel
-def _find_all(codes: Ints, keys: Ints, table: Table, slots: Ints) -> None:
+def _find_all(codes: Ints, keys: Ints, table: HashTable, slots: Ints) -> None:
     """O(codes)."""
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     first = 0
@@ -257,8 +252,8 @@ def _find_all(codes: Ints, keys: Ints, table: Table, slots: Ints) -> None:
 
 
 @kernel
-def _insert_some(codes: Ints, keys: Ints, table: Table, count: int, slots: Ints, first: int) -> tuple[int, int]:
-    """Inserts from row `first` until something is full; the first row not done and the new count. O(codes)."""
+def _insert_some(codes: Ints, keys: Ints, table: HashTable, count: int, slots: Ints, first: int) -> tuple[int, int]:
+    """Inserts from row `first` until an array is full; the first row not done and the new count. O(codes)."""
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     while first < len(slots):
         stop = _hash_block(codes, first, keys, table, hashes, touched)

@@ -1,15 +1,14 @@
-"""Membership in sorted lists that lie end to end: is each value in the list of its row?
+"""Membership tests in sorted lists that are stored end to end: is the value of a row in the list of that row?
 
-Numbers of all types are compared as integers of the same order (`domains.as_integers`), texts by their bytes. A lookup
+Numbers of all types are compared as integers of the same order (`domains.as_integers`), texts by their bytes. A test
 costs O(log of the list's length).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from eddyline.arrays import Bytes, Ints, Mask
+from eddyline.arrays import Bytes, Ints, Ints32, Mask
 from eddyline.index.filters.domains import compared
 from eddyline.index.runtime.kernel_cache import kernel
 
@@ -17,7 +16,7 @@ from eddyline.index.runtime.kernel_cache import kernel
 @kernel
 def numbers_in(keys: Ints, start: Ints, stop: Ints, wanted: Ints) -> Mask:
     """Whether wanted[i] is among keys[start[i]:stop[i]], which ascend."""
-    found = np.zeros(len(wanted), np.bool_)
+    is_member = np.zeros(len(wanted), np.bool_)
     for i in range(len(wanted)):
         low, high = start[i], stop[i]
         while low < high:
@@ -26,16 +25,14 @@ def numbers_in(keys: Ints, start: Ints, stop: Ints, wanted: Ints) -> Mask:
                 low = middle + 1
             else:
                 high = middle
-        found[i] = low < stop[i] and keys[low] == wanted[i]
-    return found
+        is_member[i] = low < stop[i] and keys[low] == wanted[i]
+    return is_member
 
 
 @kernel
-def texts_in(
-    data: Bytes, ends: Ints, start: Ints, stop: Ints, texts: Bytes, text_ends: Ints, which: npt.NDArray[np.int32]
-) -> Mask:
+def texts_in(data: Bytes, ends: Ints, start: Ints, stop: Ints, texts: Bytes, text_ends: Ints, which: Ints32) -> Mask:
     """Whether text which[i] is among the texts start[i]:stop[i] of the lists, which ascend; -1 is none."""
-    found = np.zeros(len(which), np.bool_)
+    is_member = np.zeros(len(which), np.bool_)
     for i in range(len(which)):
         w = which[i]
         if w < 0:
@@ -49,5 +46,5 @@ def texts_in(
             else:
                 high = middle
         if low < stop[i]:
-            found[i] = compared(data, ends[low], ends[low + 1], texts, text_ends[w], text_ends[w + 1]) == 0
-    return found
+            is_member[i] = compared(data, ends[low], ends[low + 1], texts, text_ends[w], text_ends[w + 1]) == 0
+    return is_member

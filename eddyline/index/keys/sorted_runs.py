@@ -1,4 +1,7 @@
-"""Kernels over sorted arrays: find runs of equal keys, spread ranges into positions. Costs are in the docstrings."""
+"""Sorted runs: binary search in arrays sorted by key or by (slot, time), and ranges of positions spread into pairs.
+
+The docstring of each kernel states its cost.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def portions(count: Ints) -> Iterator[tuple[int, int]]:
 
 
 def pieces(low: Ints, high: Ints) -> Iterator[tuple[int, Ints, Ints]]:
-    """Ranges of positions, about PAIRS_AT_ONCE positions at a time: the number of the first range, and the ranges.
+    """Ranges of positions, about PAIRS_AT_ONCE positions at a time: the index of the first range, and the ranges.
 
-    A range that is longer than that comes in several pieces, each alone, so that nothing larger is ever built at once.
+    A longer range is cut, and each part comes alone, so that nothing larger is ever built at once.
     """
     counts = high - low
     total = int(counts.sum())
@@ -53,31 +56,31 @@ def equal_ranges(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
 
 @kernel
 def event_ranges(slots: Ints, times: Ints, wanted: Ints, after: Ints, upto: int) -> tuple[Ints, Ints]:
-    """In runs sorted by (slot, time): where events of each wanted slot with after < time <= upto stand. O(w log n)."""
-    n = len(slots)
+    """In arrays sorted by (slot, time): the range of the events of each wanted slot with after < time <= upto.
+    O(w log n)."""
     low = np.empty(len(wanted), np.int64)
     high = np.empty(len(wanted), np.int64)
     for i in range(len(wanted)):
-        low[i] = _first_above(slots, times, n, wanted[i], after[i])
-        high[i] = _first_above(slots, times, n, wanted[i], upto)
+        low[i] = _first_above(slots, times, wanted[i], after[i])
+        high[i] = _first_above(slots, times, wanted[i], upto)
     return low, high
 
 
 @kernel
 def last_at(slots: Ints, times: Ints, slot: Ints, time: Ints) -> Ints:
-    """In runs sorted by (slot, time): the last position of each pair asked for, or -1. O(w log n)."""
-    found = np.full(len(slot), -1, np.int64)
+    """In arrays sorted by (slot, time): the last position of each pair, or -1. O(w log n)."""
+    positions = np.full(len(slot), -1, np.int64)
     for i in range(len(slot)):
-        p = _first_above(slots, times, len(slots), slot[i], time[i]) - 1
+        p = _first_above(slots, times, slot[i], time[i]) - 1
         if p >= 0 and slots[p] == slot[i] and times[p] == time[i]:
-            found[i] = p
-    return found
+            positions[i] = p
+    return positions
 
 
 @kernel
-def _first_above(slots: Ints, times: Ints, n: int, slot: int, time: int) -> int:
+def _first_above(slots: Ints, times: Ints, slot: int, time: int) -> int:
     """The first position whose (slot, time) is above the given pair."""
-    a, b = 0, n
+    a, b = 0, len(slots)
     while a < b:
         middle = (a + b) // 2
         if slots[middle] < slot or (slots[middle] == slot and times[middle] <= time):
@@ -107,11 +110,11 @@ def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 @kernel
 def match_brackets(opening: Ints, start: Ints, closing: Ints, stop: Ints) -> Ints:
-    """Pairs as brackets do: each closing one with the latest opening one of its key at or before it that is still free.
+    """Matches events as brackets: each closing one with the latest unmatched opening one of its key at or before it.
 
-    Both sides are sorted by (key, time). Returns the position of the opening one, or -1. O(n).
+    Both sides are sorted by (key, time). Returns, by closing event, the position of the opening one, or -1. O(n).
     """
-    found = np.full(len(closing), -1, np.int64)
+    partners = np.full(len(closing), -1, np.int64)
     free = np.empty(len(opening), np.int64)  # a stack
     depth = o = 0
     for c in range(len(closing)):
@@ -124,5 +127,5 @@ def match_brackets(opening: Ints, start: Ints, closing: Ints, stop: Ints) -> Int
             o += 1
         if depth > 0:
             depth -= 1
-            found[c] = free[depth]
-    return found
+            partners[c] = free[depth]
+    return partners

@@ -1,9 +1,9 @@
-"""Strings as dense numbers: every distinct string gets the next id, 0, 1, 2, …, in order of first appearance.
+"""String table: gives every distinct string the next id, 0, 1, 2, …, in order of first appearance.
 
 Structure: the bytes of all strings end to end; `offsets`, where string i is bytes offsets[i]:offsets[i + 1]; and an
-open-addressing table, a power of two long and at most three quarters full, whose entries are a 32-bit hash and id + 1
-in one word, with 0 for a free place.
-Invariant: from the place its hash names, linear probing meets a string's entry before it meets a free place.
+open-addressing hash table, a power of two long and at most three quarters full, whose entries are a 32-bit hash and
+id + 1 in one word. 0 is a free entry.
+Invariant: linear probing from the place of its hash reaches a string's entry before a free one.
 Cost: one hash and a few neighbouring entries per string, whatever the number of ids; 19 to 30 bytes per string besides
 its text. Bytes and offsets grow by an eighth, so that at most a ninth of them is spare. Only one thread may intern.
 """
@@ -19,7 +19,7 @@ import pyarrow as pa
 from eddyline.arrays import Bytes, Ints, Mask, Words
 from eddyline.index.runtime.kernel_cache import kernel
 
-Table = Words  # hash << 32 | number + 1
+HashTable = Words  # entries are hash << 32 | id + 1
 
 MOST_IDS = 2**31 - 1
 MOST_BYTES = 2**31 - 1  # of one pa.string() array
@@ -30,14 +30,20 @@ _SEED, _M1, _M2 = np.uint64(0x2D358DCCAA6C78A5), np.uint64(0x9E3779B97F4A7C15), 
 _ONE, _EIGHT, _BITS29, _BITS32, _LOW32 = (np.uint64(n) for n in (1, 8, 29, 32, 2**32 - 1))
 
 
+class _Store(NamedTuple):
+    """The arrays of a table. They are longer than what is used."""
+
+    data: Bytes
+    offsets: Ints
+    table: HashTable
+
+
 class StringTable:
     """Interns strings; see the module's docstring."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._data: Bytes = np.empty(0, np.uint8)
-        self._offsets: Ints = np.zeros(1, np.int64)
-        self._table: Table = np.zeros(SMALLEST_TABLE, np.uint64)
+        self._store = _Store(np.empty(0, np.uint8), np.zeros(1, np.int64), np.zeros(SMALLEST_TABLE, np.uint64))
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> StringTable:
@@ -53,36 +59,43 @@ class StringTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, spare room included."""
-        return self._data.nbytes + self._offsets.nbytes + self._table.nbytes
+        """Bytes held, spare ones included."""
+        return sum(array.nbytes for array in self._store)
 
     def intern(self, values: pa.Array) -> Ints:
         """The id of every string, new ones added; -1 for NULL."""
-        return self._intern(_texts(values))
+        texts = _texts(values)
+        ids = np.empty(len(texts.offsets) - 1, np.int64)
+        done = 0
+        while True:  # the kernel stops at the first string that does not fit
+            done, self._count = _intern_some(texts, self._store, self._count, ids, done)
+            if done == len(ids):
+                return ids
+            self._grow(int(texts.offsets[done + 1] - texts.offsets[done]))
 
     def find(self, values: pa.Array) -> Ints:
         """The id of every string, -1 for one never seen and for NULL."""
         texts = _texts(values)
         ids = np.empty(len(texts.offsets) - 1, np.int64)
-        _find_all(*texts, self._data, self._offsets, self._table, ids)
+        _find_all(texts, self._store, ids)
         return ids
 
     def find_one(self, text: str) -> int:
         """The id of a string, or -1."""
         data = np.frombuffer(text.encode(), np.uint8)
-        return int(_find_one(data, self._data, self._offsets, self._table))
+        return int(_find_one(data, self._store))
 
     def take(self, ids: Ints) -> pa.Array:
         """The strings of these ids, NULL for -1."""
         ids = np.ascontiguousarray(ids, np.int64)
         offsets = np.empty(len(ids) + 1, np.int32)
-        size = _take_offsets(ids, self._offsets, self._count, offsets)
+        size = _take_offsets(ids, self._store.offsets, self._count, offsets)
         if size < 0:
             raise IndexError(f"ids must be from -1 to {self._count - 1}")
         if size > MOST_BYTES:
             raise OverflowError(f"{size} bytes do not fit in one string array; take fewer ids at a time")
         data = np.empty(size, np.uint8)
-        _take_bytes(ids, self._data, self._offsets, data)
+        _take_bytes(ids, self._store.data, self._store.offsets, data)
         valid = ids >= 0
         nulls = len(ids) - int(np.count_nonzero(valid))
         bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
@@ -90,33 +103,24 @@ class StringTable:
 
     def to_arrow(self) -> pa.Array:
         """All strings in order of id; a large_string() array when one string() array cannot hold them."""
-        size = int(self._offsets[self._count])
-        offsets, data = self._offsets[: self._count + 1], pa.py_buffer(self._data[:size].copy())
+        offsets = self._store.offsets[: self._count + 1]
+        size = int(offsets[-1])
+        data = pa.py_buffer(self._store.data[:size].copy())
         if size > MOST_BYTES:
             return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(offsets.copy()), data)
         return pa.StringArray.from_buffers(self._count, pa.py_buffer(offsets.astype(np.int32)), data)
 
-    def _intern(self, texts: _Texts) -> Ints:
-        ids = np.empty(len(texts.offsets) - 1, np.int64)
-        done = 0
-        while True:  # the kernel stops at the first string it has no room for
-            store = (self._data, self._offsets, self._table)
-            done, self._count = _intern_some(*texts, *store, self._count, ids, done)
-            if done == len(ids):
-                return ids
-            self._make_room(int(texts.offsets[done + 1] - texts.offsets[done]))
-
-    def _make_room(self, length: int) -> None:
-        """Room for one more string of this many bytes, and some to spare."""
-        count, used = self._count, int(self._offsets[self._count])
+    def _grow(self, length: int) -> None:
+        """Makes memory for one more string of this many bytes, and some to spare."""
+        data, offsets, table = self._store
+        count, used = self._count, int(offsets[self._count])
         if count == MOST_IDS:
             raise OverflowError(f"a string table holds at most {MOST_IDS} strings")
-        if used + length > len(self._data):
-            self._data = enlarged(self._data, used, used + length)
-        if count + 1 == len(self._offsets):
-            self._offsets = enlarged(self._offsets, count + 1, count + 2)
-        if is_full(count, len(self._table)):
-            self._table = doubled(self._table)
+        if used + length > len(data):
+            data = enlarged(data, used, used + length)
+        if count + 1 == len(offsets):
+            offsets = enlarged(offsets, count + 1, count + 2)
+        self._store = _Store(data, offsets, doubled(table) if is_full(count, len(table)) else table)
 
 
 def enlarged(array: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
@@ -126,7 +130,7 @@ def enlarged(array: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any
     return new
 
 
-def doubled(table: Table) -> Table:
+def doubled(table: HashTable) -> HashTable:
     new = np.zeros(2 * len(table), np.uint64)
     rehash(table, new)
     return new
@@ -185,8 +189,8 @@ def is_full(count: int, places: int) -> bool:
 
 
 @kernel
-def rehash(old: Table, new: Table) -> None:
-    """Enters what `old` holds into `new`, which is empty; O(places)."""
+def rehash(old: HashTable, new: HashTable) -> None:
+    """Copies the entries of `old` into `new`, which is empty. O(places)."""
     mask = np.uint64(len(new) - 1)
     for entry in old:
         if entry != 0:
@@ -235,8 +239,9 @@ def _same(a: Bytes, start: int, b: Bytes, other: int, length: int) -> bool:
 
 
 @kernel
-def _place(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offsets: Ints, table: Table) -> np.uint64:
-    """The place in the table that holds this string, or the free place where it belongs."""
+def _place(text: Bytes, start: int, stop: int, h: np.uint64, store: _Store) -> np.uint64:
+    """The place of this string in the hash table, or the free place where it belongs."""
+    data, offsets, table = store
     mask = np.uint64(len(table) - 1)
     place = h & mask
     while table[place] != 0:
@@ -251,25 +256,20 @@ def _place(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offset
 
 
 @kernel
-def _find(text: Bytes, start: int, stop: int, h: np.uint64, data: Bytes, offsets: Ints, table: Table) -> np.int64:
-    place = _place(text, start, stop, h, data, offsets, table)
-    return np.int64(table[place] & _LOW32) - 1
+def _find_one(text: Bytes, store: _Store) -> np.int64:
+    place = _place(text, 0, len(text), _hash(text, 0, len(text)), store)
+    return np.int64(store.table[place] & _LOW32) - 1
 
 
 @kernel
-def _find_one(text: Bytes, data: Bytes, offsets: Ints, table: Table) -> np.int64:
-    return _find(text, 0, len(text), _hash(text, 0, len(text)), data, offsets, table)
-
-
-@kernel
-def _hash_block(
-    text: Bytes, ends: Ints, first: int, data: Bytes, offsets: Ints, table: Table, hashes: Words, touched: Words
-) -> int:
+def _hash_block(texts: _Texts, first: int, store: _Store, hashes: Words, touched: Words) -> int:
     """Hashes the next rows, as many as fit, touches what their lookups will read, and returns where it stopped.
 
     The reads of one loop do not depend on each other, so the processor waits for many cache misses at once; in the
     lookups it would wait for one after the other. They are kept in `touched` only so that they are not optimised away.
     """
+    text, ends, _ = texts
+    data, offsets, table = store
     mask = np.uint64(len(table) - 1)
     rows = min(len(hashes), len(ends) - 1 - first)
     for j in range(rows):
@@ -286,34 +286,36 @@ def _hash_block(
 
 
 @kernel
-def _find_all(text: Bytes, ends: Ints, valid: Mask, data: Bytes, offsets: Ints, table: Table, ids: Ints) -> None:
+def _find_all(texts: _Texts, store: _Store, ids: Ints) -> None:
     """O(bytes looked up)."""
+    text, ends, valid = texts
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     first = 0
     while first < len(ids):
-        stop = _hash_block(text, ends, first, data, offsets, table, hashes, touched)
+        stop = _hash_block(texts, first, store, hashes, touched)
         for i in range(first, stop):
             if len(valid) and not valid[i]:
                 ids[i] = -1
             else:
-                ids[i] = _find(text, ends[i], ends[i + 1], hashes[i - first], data, offsets, table)
+                place = _place(text, ends[i], ends[i + 1], hashes[i - first], store)
+                ids[i] = np.int64(store.table[place] & _LOW32) - 1
         first = stop
 
 
 @kernel
-def _intern_some(
-    text: Bytes, ends: Ints, valid: Mask, data: Bytes, offsets: Ints, table: Table, count: int, ids: Ints, first: int
-) -> tuple[int, int]:
-    """Interns from row `first` until something is full; the first row not done and the new count. O(bytes interned)."""
+def _intern_some(texts: _Texts, store: _Store, count: int, ids: Ints, first: int) -> tuple[int, int]:
+    """Interns from row `first` until an array is full; the first row not done and the new count. O(bytes interned)."""
+    text, ends, valid = texts
+    data, offsets, table = store
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     while first < len(ids):
-        stop = _hash_block(text, ends, first, data, offsets, table, hashes, touched)
+        stop = _hash_block(texts, first, store, hashes, touched)
         for i in range(first, stop):
             if len(valid) and not valid[i]:
                 ids[i] = -1
                 continue
             start, length, h = ends[i], ends[i + 1] - ends[i], hashes[i - first]
-            place = _place(text, start, start + length, h, data, offsets, table)
+            place = _place(text, start, start + length, h, store)
             if table[place] == 0:
                 begin = offsets[count]
                 if count + 1 == len(offsets) or begin + length > len(data) or is_full(count, len(table)):

@@ -1,6 +1,7 @@
-"""When clearing away is worth a pass: once more than half of what is kept is no longer used, and some more.
+"""Garbage collection: when to compact a structure, and how to return freed memory to the system.
 
-What is cleared at once was added one by one since the last time, so each addition pays for a constant share.
+A structure is compacted once more than half of its entries are unused, so compaction costs a constant per entry that
+was ever added.
 """
 
 from __future__ import annotations
@@ -11,23 +12,25 @@ from typing import Any
 
 import numpy as np
 
-SPARE = 1000  # what may lie unused in any case
+SPARE = 1000  # unused entries that are never worth a compaction
 
 
 @cache
 def _trim() -> Any:
-    """The C library's way to give memory back; None where it has none."""
+    """The C library's function that returns memory to the system; None where it has none."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def give_back() -> None:
-    """What making something large took and let go returns to the system. Takes some milliseconds.
+def return_memory() -> None:
+    """Returns freed memory to the system, which takes some milliseconds.
 
-    After the index of a million queries, of 17 bytes each, 470 bytes a query would stay with the process otherwise."""
+    Otherwise the process would keep 470 bytes a query after building the index of a million queries, of 17 bytes each.
+    """
     trim = _trim()
     if trim is not None:
         trim(0)
 
 
-def worth_clearing(total: int, used: int | np.signedinteger[Any]) -> bool:
+def worth_compacting(total: int, used: int | np.signedinteger[Any]) -> bool:
+    """Whether a structure with so many entries, of which some are used, should be compacted."""
     return bool(total > 2 * used + SPARE)

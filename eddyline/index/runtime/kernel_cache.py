@@ -1,10 +1,12 @@
-"""`kernel`: compiles a function by Numba when it is first called, and keeps the machine code in a folder of the user.
+"""Kernel cache: `kernel` compiles a function by Numba when it is first called, and caches the machine code on disk.
 
-Numba compiles a kernel anew when its own file changes, but not when a function changes that it calls in another file;
-the code it kept would then be a mixture of both. So the folder is named by the content of all files that have kernels:
-with every change it is another one, and checkouts with the same files share one. Kernels of another package, such as
-those of benchmarks, have a folder that is named by the files of that package too. Decorating reads and writes nothing
-but these files; the folder is made when the first kernel is saved. `eddyline doctor --warm` fills it.
+Numba recompiles a kernel when its own file changes, but not when a function changes that it calls in another file; the
+cached code would then be a mixture of both. So the folder is named by a digest of all files with kernels: every change
+leads to another folder, and checkouts with the same files share one. Kernels of another package, such as those of
+benchmarks, have a folder named by the files of that package too. Decorating reads only these files; the folder is made
+when the first kernel is saved. `eddyline doctor --warm` fills it.
+
+Numba freezes the value of a global that a kernel reads, also in the cached code: nothing may change such a global.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ INDEX = Path(__file__).parent.parent
 
 
 def kernel(function: F) -> F:
-    """Compiles a function of arrays, which runs beside other threads."""
+    """Compiles a function of arrays, which runs in parallel with other threads."""
     compiled: F = _cached(numba.njit(nogil=True)(function))
     return compiled
 
 
 def dividing_kernel(function: F) -> F:
-    """The same for a function that never divides by zero: Numba leaves the test out."""
+    """The same for a function that never divides by zero: Numba omits the test."""
     compiled: F = _cached(numba.njit(nogil=True, error_model="numpy")(function))
     return compiled
 
@@ -54,7 +56,7 @@ class _KernelLocator(UserProvidedCacheLocator):
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _KernelLocator | None:
-        """None where the user has no folder for it: then Numba looks for one."""
+        """None where the user has no folder for it; then Numba looks for one."""
         return None if kernel_folder() is None else cls(py_func, py_file)
 
 
@@ -127,7 +129,7 @@ def kernel_folder(package: Path = INDEX) -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Where this user keeps what can be made again; None if no home is known, or it cannot be written."""
+    """The folder for files that can be made again; None if the user has no home, or it cannot be written."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eddyline"
     except RuntimeError:
@@ -138,8 +140,8 @@ def cache_folder() -> Path | None:
 
 @cache
 def digest(package: Path = INDEX) -> str:
-    """Of the files of `index/` and of a package whose kernels may call theirs, and of what compiles them."""
-    found = hashlib.sha256(numba.__version__.encode())
+    """A digest of the files of `index/`, of a package whose kernels may call theirs, and of Numba's version."""
+    content = hashlib.sha256(numba.__version__.encode())
     for path in sorted({*INDEX.rglob("*.py"), *package.rglob("*.py")}):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        content.update(path.read_bytes())
+    return content.hexdigest()[:16]

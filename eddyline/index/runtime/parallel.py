@@ -1,4 +1,4 @@
-"""Portions of a batch, worked on by several threads at once: kernels let go of the interpreter's lock."""
+"""Parallel work on portions of a batch: threads help because kernels release the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-LARGEST = 16_384  # rows: so that what is written about a portion stays in the cache, and an order can change after it
+LARGEST = 16_384  # rows: the results of a portion stay in the cache, and the order of attributes can change after it
 SMALLEST = 1_024
 
 Result = TypeVar("Result")
@@ -27,5 +27,5 @@ def in_portions(
 
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """One for each process: a fork takes the pool along, but not its threads."""
+    """One pool for each process: a forked process has the pool, but not its threads."""
     return ThreadPoolExecutor(threads, thread_name_prefix="eddyline")

@@ -1,9 +1,9 @@
 """Exact sums of doubles for many slots, in little memory where values are of similar magnitude.
 
-All slots have a narrow window of limbs (`limbs.py`), which follows the magnitudes of the values up to NARROW limbs:
-prices need 4, of 8 bytes. A slot with a value that does not fit there has a row with a wide window as well, up to 67
-limbs, until that value has left. A sum is what both windows hold together. An outlier therefore costs memory in its own
-group only.
+All slots have a narrow window of limbs (`limbs.py`), which covers the magnitudes of usual values with up to NARROW
+limbs: prices need 4, of 8 bytes. A slot with a value that does not fit also has a wide row, with a window of up to 67
+limbs, until that value has been subtracted. A sum is the total of both. An outlier therefore costs memory in its own
+slot only.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from eddyline.arrays import Doubles, Ints, Mask
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.runtime.kernel_cache import kernel
 from eddyline.index.sums.limbs import expand, fits, limb_range
 
 NARROW = 8
-OUTLIERS = 0.01  # of the values at either end of their magnitudes, which do not widen the narrow window
-
-SAMPLE = 1000  # values by which the usual magnitudes are judged
+OUTLIERS = 0.01  # the share of values at either end of the magnitudes that does not widen the narrow window
+SAMPLE = 1000  # values from which the usual magnitudes are estimated
 
 
 class SumArrays(NamedTuple):
-    """As kernels see them: limbs by slot or row, column and limb; `wide_row` is -1 for slots that have none."""
+    """Arrays for kernels: limbs by slot or wide row, column and limb; `wide_row` is -1 for slots that have none."""
 
     narrow_base: int
     narrow: Ints
@@ -34,7 +33,7 @@ class SumArrays(NamedTuple):
 
 
 class ExactSums:
-    """One sum for each slot and column. Kernels add to `arrays` only what `reserve` made room for."""
+    """One sum for each slot and column. Kernels add to `arrays` only values that `reserve` has made memory for."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -42,18 +41,18 @@ class ExactSums:
         self.arrays = SumArrays(0, nothing, 0, nothing, np.empty(0, np.int64))
 
     def grow(self, slots: int) -> None:
-        """Makes room for slots up to this number."""
+        """Makes memory for this number of slots."""
         a = self.arrays
         if slots > len(a.wide_row):
-            room = max(slots, 2 * len(a.wide_row))
-            narrow = np.zeros((room, *a.narrow.shape[1:]), np.int64)
+            capacity = max(slots, 2 * len(a.wide_row))
+            narrow = np.zeros((capacity, *a.narrow.shape[1:]), np.int64)
             narrow[: len(a.narrow)] = a.narrow
-            wide_row = np.full(room, -1, np.int64)
+            wide_row = np.full(capacity, -1, np.int64)
             wide_row[: len(a.wide_row)] = a.wide_row
             self.arrays = a._replace(narrow=narrow, wide_row=wide_row)
 
     def reserve(self, slot: Ints, values: Doubles) -> None:
-        """Makes room for values that are to be added to slots, one line of columns each."""
+        """Makes memory for values that will be added to slots, one line of columns each."""
         low, high = limb_range(values)
         a = self.arrays
         if low > high or (a.narrow_base <= low and high + 1 < a.narrow_base + a.narrow.shape[2]):
@@ -66,7 +65,7 @@ class ExactSums:
             self._reserve_wide(np.unique(slot[outside]), *limb_range(values[outside]))
 
     def _widen_narrow(self, low: int, high: int) -> bool:
-        """Lets the narrow window cover these limbs too, unless it becomes too long."""
+        """Extends the narrow window to these limbs, unless it becomes too long; whether it did."""
         a = self.arrays
         base, size = _window(a.narrow_base, a.narrow.shape[2], low, high)
         if size > NARROW:
@@ -85,18 +84,18 @@ class ExactSums:
         self.arrays = a._replace(wide_base=base, wide=wide)
 
     def release(self, slots: Ints) -> None:
-        """Gives up the wide rows of slots that hold nothing in them."""
+        """Frees the wide rows of these slots that are 0."""
         a = self.arrays
         if not len(a.wide):
             return
         with_row = np.unique(slots[a.wide_row[slots] >= 0])
         empty = with_row[~a.wide[a.wide_row[with_row]].any(axis=(1, 2))]
         a.wide_row[empty] = -1
-        if len(empty) and worth_clearing(len(a.wide), np.count_nonzero(a.wide_row >= 0)):
+        if len(empty) and worth_compacting(len(a.wide), np.count_nonzero(a.wide_row >= 0)):
             self._pack_wide()
 
     def _pack_wide(self) -> None:
-        """Drops rows that no slot has, and limbs at either end that are 0 in all rows."""
+        """Compacts the wide rows: drops those that no slot has, and limbs at either end that are 0 in all rows."""
         a = self.arrays
         used = np.nonzero(a.wide_row >= 0)[0]
         wide = a.wide[a.wide_row[used]]
@@ -124,7 +123,7 @@ class ExactSums:
 
 
 def _window(base: int, size: int, low: int, high: int) -> tuple[int, int]:
-    """The base and size of a window that has the limbs low to high too, and one above them."""
+    """The base and size of a window extended to the limbs low to high, and one above them."""
     if low > high:
         return base, size
     start, end = (min(base, low), max(base + size, high + 2)) if size else (low, high + 2)
@@ -132,7 +131,7 @@ def _window(base: int, size: int, low: int, high: int) -> tuple[int, int]:
 
 
 def _moved(limbs: Ints, base: int, to_base: int, size: int) -> Ints:
-    """The same sums in a window that covers the one they had."""
+    """The sums in a window that covers their present one."""
     had = limbs.shape[2]
     if (base, had) == (to_base, size):
         return limbs

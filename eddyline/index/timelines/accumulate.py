@@ -1,7 +1,7 @@
 """Running counters of many slots through events in time order: the kernel behind COUNT, SUM and AVG.
 
-Integers are summed as they are, doubles exactly (`exact_sums.py`): a value that is added and later subtracted leaves no
-trace, and neither the order of events nor their batches show in a sum.
+Integers are summed in two halves, doubles exactly (`exact_sums.py`): a value that is added and later subtracted leaves
+no trace, and a sum depends neither on the order of events nor on how they are cut into batches.
 """
 
 from __future__ import annotations
@@ -15,14 +15,24 @@ from eddyline.index.sums.limbs import CARRY_AT, LOW_BITS, add_double, fits, quot
 
 
 @kernel
+def _carry(totals: Ints, s: int, halves: Ints) -> None:
+    for k in range(len(halves)):
+        upper = halves[k]
+        lower = totals[s, upper + 1]
+        if lower >= CARRY_AT or lower <= -CARRY_AT:
+            totals[s, upper] += lower >> 32
+            totals[s, upper + 1] = lower & LOW_BITS
+
+
+@kernel
 def accumulate(
     slot: Ints, time: Ints, ints: Ints, floats: Doubles, totals: Ints, halves: Ints, sums: SumArrays, divisors: Ints
 ) -> tuple[Ints, Ints, Doubles]:
     """Applies events sorted by (slot, time) to the totals and the exact sums, in place.
 
     Each of `halves` is the counter of the upper 32 bits of a sum of integers; the next counter has the lower ones, and
-    passes on what exceeds them before it can overflow (an instant has less than 2**30 events of a slot). `divisors`
-    says for each sum of doubles which counter it is divided by, -1 for none.
+    carries over before it can overflow (an instant has less than 2**30 events of a slot). `divisors` says for each sum
+    of doubles which counter it is divided by, -1 for none.
 
     Returns, for each distinct (slot, time): the position of its last event, and the counters and the doubles nearest to
     the sums, or to the quotients, just after it. O(events + instants * limbs).
@@ -35,8 +45,7 @@ def accumulate(
     at = np.empty(instants, np.int64)
     after_ints = np.empty((instants, ints.shape[1]), np.int64)
     after_floats = np.empty((instants, floats.shape[1]), np.float64)
-    # Calls with the whole tuple of arrays would cost more than the work they do.
-    narrow_base, narrow, wide_base, wide, wide_row = sums
+    narrow_base, narrow, wide_base, wide, wide_row = sums  # calls with the whole tuple would cost more than their work
     base, end = min(narrow_base, wide_base), max(narrow_base + narrow.shape[2], wide_base + wide.shape[2])
     digits = np.empty(end - base + 2, np.int64)
     g = 0
@@ -51,13 +60,8 @@ def accumulate(
             else:
                 add_double(wide, wide_row[s], j, wide_base, x)
         if i + 1 == n or slot[i + 1] != slot[i] or time[i + 1] != time[i]:
-            for k in range(len(halves)):
-                upper = halves[k]
-                lower = totals[s, upper + 1]
-                if lower >= CARRY_AT or lower <= -CARRY_AT:
-                    totals[s, upper] += lower >> 32
-                    totals[s, upper + 1] = lower & LOW_BITS
-            # An empty slot has no carries left over. Within an instant a count of 0 may be passing.
+            _carry(totals, s, halves)
+            # An empty slot has no carries left over. A count of 0 within an instant does not mean that it is empty.
             if totals[s, 0] == 0:
                 narrow[s] = 0
                 if wide_row[s] >= 0:

@@ -1,7 +1,8 @@
-"""The smallest of many intervals' values at each of many instants, by painting.
+"""Painted extremes: the interval with the least value at each of many instants, which is the row that MIN answers.
 
-Intervals are taken from the best value to the worst; each paints the instants it covers that are still bare, and
-painted instants are skipped by following links (union-find). A row that painted nothing can never be the extreme.
+Intervals are processed from the best value to the worst. Each paints the instants that it covers and that no better one
+has painted; painted instants are skipped by following links (union-find). A row that paints no instant is never the
+extreme.
 """
 
 from __future__ import annotations

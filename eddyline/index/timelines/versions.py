@@ -1,7 +1,7 @@
 """Versions of a row over time, as changes to send: the kernel behind GROUP BY.
 
 A group has at each of its instants a version of its row (a code), or none. Between instants the version stays. The
-kernel compares with the version that was sent before, which ends by itself at a known instant unless taken back.
+kernel compares them with the version that was sent before, which expires at a known instant unless it is retracted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def send_versions(
         for e in range(entry_at[g], entry_at[g + 1]):
             t = time[e]
             if now != NONE and is_out and end < t:
-                now = NONE  # it ended by itself
+                now = NONE  # it expired
             if code[e] == now:
                 continue
             if now != NONE and is_out:

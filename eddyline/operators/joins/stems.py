@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
-from eddyline.index.runtime.garbage import worth_clearing
+from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.combining import Pairs, combined, require_room
@@ -40,7 +40,7 @@ class Stems:
         """Builds the changes of an input into its SteM."""
         stem = self.stems[i]
         stem.insert(delta, _slots(self.keys[i], step.functions, delta), step.before)
-        if any(worth_clearing(len(k.table), len(stem)) for k in self.keys[i]):  # most keys have no rows
+        if any(worth_compacting(len(k.table), len(stem)) for k in self.keys[i]):  # most keys have no rows
             self.keys[i] = [StemKey(k.plan) for k in self.keys[i]]
             stem.renumber(partial(_slots, self.keys[i], step.functions))
 

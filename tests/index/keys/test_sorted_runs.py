@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.index.keys import sorted_runs as ranges
+from eddyline.index.keys import sorted_runs
 from eddyline.index.keys.sorted_runs import equal_ranges, event_ranges, last_at, match_brackets, spread
 from eddyline.state.delta import MAX, MIN
 
@@ -99,14 +99,14 @@ def test_long_runs_equal_plain_search(seed: int) -> None:
 def test_pieces_are_all_positions_in_order_and_none_is_much_too_long(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "PAIRS_AT_ONCE", 10)
+    monkeypatch.setattr(sorted_runs, "PAIRS_AT_ONCE", 10)
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 50, 40)
     high = low + rng.choice([0, 1, 3, 9, 10, 11, 25, 100], 40)
     expected = [(i, p) for i in range(40) for p in range(low[i], high[i])]
     found = []
-    for start, begins, ends in ranges.pieces(low, high):
-        owner, place = ranges.spread(begins, ends)
+    for start, begins, ends in sorted_runs.pieces(low, high):
+        owner, place = sorted_runs.spread(begins, ends)
         assert len(owner) <= 20
         found += list(zip((owner + start).tolist(), place.tolist(), strict=True))
     assert found == expected, f"seed {seed}"

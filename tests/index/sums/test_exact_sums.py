@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eddyline.index.runtime import garbage as upkeep
+from eddyline.index.runtime import garbage
 from eddyline.index.sums.exact_sums import NARROW, ExactSums
 from eddyline.index.timelines.accumulate import accumulate
 
@@ -58,7 +58,7 @@ def test_outliers_among_the_first_values_do_not_decide_the_window() -> None:
 
 
 def test_rows_that_no_slot_needs_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "SPARE", 0)
+    monkeypatch.setattr(garbage, "SPARE", 0)
     sums = ExactSums(1)
     add(sums, list(range(10)), [1.0] * 10)
     add(sums, list(range(10)), [1e300] * 10)
