@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.index.runtime.garbage import worth_compacting
+from eddyline.state.buffers.sorted_segments import SortedSegments
 from eddyline.state.delta import Delta, concat, query_of
-from eddyline.state.stem import Stem
 
 
 class Answers:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self._stem = Stem(types, 1, attached=True, retracts=True)
+        self._stem = SortedSegments(types, 1, attached=True, retracts=True)
         self._staged: list[Delta] = []
         self._changes = 0  # staged ones
         self._clock = 0
@@ -35,7 +35,7 @@ class Answers:
         if worth_compacting(self._changes, len(self._stem)):
             self._flushed()
 
-    def _flushed(self) -> Stem:
+    def _flushed(self) -> SortedSegments:
         """The SteM with all changes. A change may retract a row of the same batch."""
         if self._staged:
             staged, self._staged, self._changes = self._staged, [], 0
@@ -46,7 +46,8 @@ class Answers:
         return self._stem
 
     def of(self, query: int) -> Delta:
-        parts = [s.rows.take(rows).spread() for s, _, rows in self._flushed().probe(0, np.array([query]))]
+        probed = self._flushed().probe(0, np.array([query]))
+        parts = [matches.segment.rows.take(rows).spread() for matches in probed for _, rows in matches.pairs()]
         return concat(parts, self.types, attached=True)
 
     def forget(self, queries: Ints) -> None:

@@ -19,15 +19,19 @@ import pyarrow.compute as pc
 from eddyline.arrays import Ints, Mask
 from eddyline.index.timelines.painted_extremes import paint
 from eddyline.index.timelines.versions import holds_until
+from eddyline.plan.physical import Buffer
+from eddyline.state.buffers import build_buffer
+from eddyline.state.buffers.segment import Segment
 from eddyline.state.delta import MAX, Delta, concat, query_of
-from eddyline.state.stem import Segment, Stem
 
 
 class Extremes:
-    def __init__(self, which: Literal["least", "greatest"], type_: pa.DataType, *, retracts: bool) -> None:
+    def __init__(
+        self, which: Literal["least", "greatest"], type_: pa.DataType, buffer: Buffer, *, retracts: bool
+    ) -> None:
         self.which = which
         self.retracts = retracts
-        self.stem = Stem([type_], 1, attached=True, retracts=retracts)
+        self.stem = build_buffer(buffer, [type_], 1, attached=True, retracts=retracts)
 
     def insert(self, slot: Ints, rows: Delta, column: pa.Array, clock: int) -> None:
         """Stores rows of groups; NULLs are never an extreme."""
@@ -42,7 +46,7 @@ class Extremes:
         `last_known` gives the instant before the next event of a slot: a group of NULLs may end at any event.
         """
         groups = slot[last]
-        probed = [(segment, rows) for segment, _, rows in self.stem.probe(0, groups)]
+        probed = [(matches.segment, rows) for matches in self.stem.probe(0, groups) for _, rows in matches.pairs()]
         candidates = concat([s.rows.take(r).spread() for s, r in probed], self.stem.types, attached=True)
         ends = np.full(len(slot), MAX, np.int64)
         if not len(candidates):

@@ -47,9 +47,9 @@ class GroupBy(Operator):
         self.wake: Ints = np.empty(0, np.int64)  # by slot, the instant at which it must be processed again
         self.rows = GroupRows([a.type for a in aggregates])
         self.extremes = {
-            i: Extremes(form.which, aggregates[i].type, retracts=node.input.retracts)
-            for i, form in enumerate(self.layout.forms)
-            if isinstance(form, Extreme)
+            i: Extremes(form.which, aggregates[i].type, buffer, retracts=node.input.retracts)
+            for i, (form, buffer) in enumerate(zip(self.layout.forms, node.buffers, strict=True))
+            if isinstance(form, Extreme) and buffer is not None
         }
         self.uses_counters = len(self.extremes) < len(aggregates) or not aggregates
         self.range_sums = RangeSums.of(node, children[0], self.layout)

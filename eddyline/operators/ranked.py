@@ -16,8 +16,8 @@ from eddyline.index.ranges.skylines import linked
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.placed_axes import PlacedAxis, PlacedTime, span
 from eddyline.plan.differences import Span
+from eddyline.state.buffers.segment import Segment
 from eddyline.state.delta import MAX, Delta
-from eddyline.state.stem import Segment
 
 
 @dataclass(frozen=True)

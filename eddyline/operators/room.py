@@ -28,8 +28,8 @@ class Room:
         """Raises if so many rows exceed the limit."""
         if self.used + rows * row_bytes > self.most:
             raise StepTooLarge(
-                f"{rows:,} rows of about {row_bytes:.0f} bytes would make a step larger than {_size(self.most)},"
-                f" after {_size(self.used)} in the same step.",
+                f"{rows:,} rows of about {row_bytes:.0f} bytes would make a step larger than {byte_text(self.most)},"
+                f" after {byte_text(self.used)} in the same step.",
                 hint="Restrict the query, push fewer rows at once, or allow more WITH (most_bytes = …).",
             )
 
@@ -56,7 +56,7 @@ def row_bytes(*deltas: Delta) -> float:
     return CHANGE + sum(float(c.nbytes) / max(1, len(c)) for c in columns)
 
 
-def _size(n: int) -> str:
+def byte_text(n: int) -> str:
     for name, unit in (("GiB", 1 << 30), ("MiB", 1 << 20)):
         if n >= unit:
             return f"{n / unit:.1f} {name}"

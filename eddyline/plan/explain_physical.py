@@ -1,16 +1,17 @@
 """EXPLAIN of a physical plan: one operator per line, with whether its output is shared by all queries or per query.
 
-Lines below a join describe how the changes of each input find their partners.
+Lines that begin with | belong to the operator above them: where rows are kept, and how the changes of each input of a
+join find their partners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from eddyline.plan import physical
 from eddyline.plan.explain import aggregates_text, alias_text, on_text, output_text, window_text
 from eddyline.plan.expressions import text
-from eddyline.plan.physical import PhysicalNode
+from eddyline.plan.physical import Buffer, PhysicalNode
 from eddyline.sql.bound import Field
 
 
@@ -20,8 +21,7 @@ def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
 
     def visit(node: PhysicalNode, depth: int) -> None:
         lines.append(("  " * depth + describe(node, params), "per query" if node.attached else "shared"))
-        if isinstance(node, physical.StemJoin):
-            lines.extend(("  " * depth + "  | " + line, "") for line in _probes(node))
+        lines.extend(("  " * depth + "  | " + line, "") for line in _details(node))
         for i in node.inputs:
             visit(i, depth + 1)
 
@@ -62,6 +62,21 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
         case physical.Expirations():
             return "expirations"
     raise TypeError(f"{type(node).__name__} has no text")
+
+
+def _details(node: PhysicalNode) -> Iterator[str]:
+    """Where rows are kept, and how the changes of a join find their partners."""
+    if isinstance(node, physical.StemJoin):
+        yield from _kept({f"input {i + 1}": node.buffers[i] for i in node.stored})
+        yield from _probes(node)
+    if isinstance(node, physical.GroupBy):
+        yield from _kept({aggregates_text((a,)): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})
+
+
+def _kept(buffers: Mapping[str, Buffer]) -> Iterator[str]:
+    for buffer in dict.fromkeys(buffers.values()):
+        owners = ", ".join(owner for owner, b in buffers.items() if b == buffer)
+        yield f"rows of {owners} are kept in {buffer.kind}, {buffer.eviction} ones are evicted"
 
 
 def _probes(join: physical.StemJoin) -> Iterator[str]:

@@ -199,12 +199,23 @@ class RangeArgument:
 
 
 @dataclass(frozen=True)
+class Buffer:
+    """How rows are kept: a state buffer and an eviction policy, by their names in the registries of `state/buffers`."""
+
+    kind: str = "sorted segments"
+    eviction: str = "expired"
+
+
+@dataclass(frozen=True)
 class GroupBy(_PerQuery):
-    """Groups per query. With `range_arguments` the join below is aggregated by ranges without building its rows."""
+    """Groups per query. With `range_arguments` the join below is aggregated by ranges without building its rows.
+
+    `buffers` has, by aggregate, where the rows are kept that can be its result; None: only counters are kept."""
 
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
     range_arguments: tuple[RangeArgument | None, ...] | None
+    buffers: tuple[Buffer | None, ...]
     waits: ClassVar[bool] = True
 
     @property
@@ -267,17 +278,23 @@ class FirstFilter:
 
 @dataclass(frozen=True)
 class StemJoin(PhysicalNode):
-    """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM, the order in which its
-    changes probe the others, its first filter, and its range probe, if its tuples are processed by ranges."""
+    """A join of any number of inputs over SteMs, one per input. Per input: the keys and the buffer of its SteM, the
+    order in which its changes probe the others, its first filter, and its range probe, if it has one."""
 
     condition: Expr | None  # with parameters, over the joined rows
     windows: tuple[PendingWindow, ...]
     keys: tuple[tuple[Key, ...], ...]
+    buffers: tuple[Buffer, ...]
     probes: tuple[tuple[ProbeStep, ...], ...]
     filters: tuple[FirstFilter | None, ...]
     ranges: tuple[RangeProbe | None, ...]
     frozen_table: int | None = None  # the position of a non-retroactive table: it is probed and never probes
     strategy: str | None = None  # how a tuple finds the queries it affects along its axes; None: estimated for each
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """The inputs whose rows are kept: all, or only the non-retroactive table."""
+        return tuple(range(len(self.inputs))) if self.frozen_table is None else (self.frozen_table,)
 
     @property
     def starts(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from functools import partial
 from operator import add
 
 from eddyline.aggregates import AGGREGATES
-from eddyline.aggregates.description import Extreme
+from eddyline.aggregates.description import Counted, Extreme
 from eddyline.plan import nodes, physical
 from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
 from eddyline.plan.patterns import Pattern, label
@@ -78,7 +78,8 @@ class _Planner:
             case nodes.GroupBy():
                 child = _attached(self.plan(node.input))
                 arguments = None if node.keys else _range_arguments(child, node.aggregates)
-                return physical.GroupBy(pattern, (child,), node.keys, node.aggregates, arguments)
+                buffers = tuple(physical.Buffer() if isinstance(_form(a), Extreme) else None for a in node.aggregates)
+                return physical.GroupBy(pattern, (child,), node.keys, node.aggregates, arguments, buffers)
 
     def _sides(self, node: nodes.Node) -> tuple[PhysicalNode, ...]:
         return tuple(_attached(self.plan(i)) for i in node.inputs)
@@ -156,8 +157,7 @@ def _range_arguments(
         return None
     arguments: list[physical.RangeArgument | None] = []
     for a in aggregates:
-        form = AGGREGATES[a.function].form(None if a.argument is None else a.argument.type)
-        if child.retracts and isinstance(form, Extreme):
+        if child.retracts and isinstance(_form(a), Extreme):
             return None
         if a.argument is None:
             arguments.append(None)
@@ -171,6 +171,11 @@ def _range_arguments(
         moved = move_columns(a.argument, partial(add, -child.starts[side]))
         arguments.append(physical.RangeArgument(side, moved))
     return tuple(arguments)
+
+
+def _form(aggregate: Aggregate) -> Counted | Extreme:
+    argument = aggregate.argument
+    return AGGREGATES[aggregate.function].form(None if argument is None else argument.type)
 
 
 def _params(node: nodes.Node) -> set[int]:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
 from eddyline.plan.patterns import Pattern
-from eddyline.plan.physical import FirstFilter, Key, PhysicalNode, ProbeStep, StemJoin
+from eddyline.plan.physical import Buffer, FirstFilter, Key, PhysicalNode, ProbeStep, StemJoin
 from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
 from eddyline.sql.bound import Call, Expr
 
@@ -41,6 +41,7 @@ class _JoinPlanner:
             all_of(self.with_params),
             windows,
             keys=tuple(tuple(k) for k in self.keys),
+            buffers=(Buffer(),) * n,
             probes=probes,
             filters=tuple(self._first_filter(i) for i in range(n)),
             ranges=(None,) * n,

@@ -164,7 +164,8 @@ def _play(rnd: Random, type_: pa.DataType, aggregates: tuple[Aggregate, ...], *,
     def operator() -> tuple[Given, GroupBy]:
         child = Given(GivenNode(Pattern.STR if retracts else Pattern.WKS, (), (t.INT, type_)))
         keys = (KEY,) if keyed else ()
-        return child, GroupBy(physical.GroupBy(Pattern.STR, (child.node,), keys, aggregates, None), [child])
+        buffers = (physical.Buffer(),) * len(aggregates)
+        return child, GroupBy(physical.GroupBy(Pattern.STR, (child.node,), keys, aggregates, None, buffers), [child])
 
     def step(now: int) -> Step:
         return Step("replay" if now == 0 else "arrivals", clock, now, queries.rows(), NO_FUNCTIONS)

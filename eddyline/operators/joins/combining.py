@@ -18,6 +18,7 @@ from eddyline.operators.base import Step
 from eddyline.operators.evaluate import holds
 from eddyline.operators.room import row_bytes
 from eddyline.plan.physical import ProbeStep
+from eddyline.state.buffers.segment import Matches
 from eddyline.state.delta import Delta
 
 
@@ -63,14 +64,12 @@ def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: Probe
     return joined
 
 
-def require_room(step: Step, partial: Delta, rows: Delta, low: Ints, high: Ints) -> None:
-    """Checks the memory limit before pairs are built, if all pairs certainly join: they have an instant in common.
-
-    `low` and `high` bound the rows that each probing row matches.
-    """
+def require_room(step: Step, partial: Delta, matches: Matches) -> None:
+    """Checks the memory limit before pairs are built, if all pairs certainly join: they have an instant in common."""
+    rows = matches.segment.rows
     if len(partial) * len(rows) <= PAIRS_AT_ONCE:
         return
-    pairs = int((high - low).sum())
+    pairs = int((matches.high - matches.low).sum())
     if pairs > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
         step.room.require(pairs, row_bytes(partial, rows))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from eddyline.arrays import Ints
 from eddyline.operators.joins.combining import Pairs
-from eddyline.state.stem import Segment
+from eddyline.state.buffers.segment import Segment
 
 
 def first_to_leave(segment: Segment, pairs: Pairs, leaves: Ints, *, precedes: bool) -> Pairs:

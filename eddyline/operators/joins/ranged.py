@@ -34,9 +34,9 @@ from eddyline.operators.query_runs import QueryRuns, Run
 from eddyline.operators.ranked import Ranked, ranked
 from eddyline.operators.room import PAIR
 from eddyline.plan.range_probes import RangeProbe
+from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
-from eddyline.state.stem import Stem
 
 NO_MATCH = -2  # the slot of a tuple that joins with nothing
 _ALL = np.empty(0, np.uint64)
@@ -74,7 +74,7 @@ class RangedSide:
         since[groups.bits] = queries.since_at(groups.numbers[groups.bits].astype(np.int64))
         return Indexed(groups, since)
 
-    def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: Stem) -> Probing | None:
+    def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: StateBuffer) -> Probing | None:
         """A deferred probe of tuples, by the slots of their keys; None if this tactic cannot process them."""
         functions = step.functions
         self._choose_axis(step, delta, stem)
@@ -103,7 +103,7 @@ class RangedSide:
         time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, PlacedTime)), -1)
         return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)
 
-    def _choose_axis(self, step: Step, delta: Delta, stem: Stem) -> None:
+    def _choose_axis(self, step: Step, delta: Delta, stem: StateBuffer) -> None:
         """Puts the axis first along which ranges hold the fewest rows of a sample; again when there are four times as
         many queries."""
         axes, queries, functions = self.direction.axes, step.queries, replace(step.functions, failures=None)

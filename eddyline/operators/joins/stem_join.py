@@ -98,7 +98,7 @@ class StemJoin(Operator):
                 continue
             if i != self.frozen_table:
                 pieces += self._results(step, i, delta)
-            if self.frozen_table is None or i == self.frozen_table:
+            if i in self.stems.node.stored:
                 self.stems.build(step, i, delta)
         return pieces
 
@@ -125,7 +125,7 @@ class StemJoin(Operator):
 
     def details(self) -> list[str]:
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]
-        return [line for tactic in (*choices, self.probes[0]) for line in tactic.details()]
+        return [*self.stems.details(), *(line for t in (*choices, self.probes[0]) for line in t.details())]
 
     # state
 

@@ -13,8 +13,8 @@ from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.physical import Key
 from eddyline.sql.bound import Expr
+from eddyline.state.buffers.buffer import NO_KEY
 from eddyline.state.delta import Delta
-from eddyline.state.stem import NO_KEY
 
 NOT_FOUND = -2  # the slot of a probe without matches; differs from NO_KEY, the slot of rows that match no probe
 

@@ -9,17 +9,18 @@ from functools import partial
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.combining import Pairs, combined, require_room
 from eddyline.operators.joins.leaving import first_to_leave
 from eddyline.operators.joins.stem_keys import StemKey
+from eddyline.operators.room import byte_text
 from eddyline.plan import physical
 from eddyline.plan.physical import ProbeStep
+from eddyline.state.buffers import build_buffer
+from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta, micros
-from eddyline.state.stem import Stem
 
 
 class Stems:
@@ -29,11 +30,11 @@ class Stems:
         self.keys = [[StemKey(k) for k in keys] for keys in node.keys]
         self.stems = self.empty()
 
-    def empty(self) -> list[Stem]:
+    def empty(self) -> list[StateBuffer]:
         """SteMs without rows."""
         return [
-            Stem(i.types, len(k), attached=i.attached, retracts=i.retracts)
-            for i, k in zip(self.node.inputs, self.keys, strict=True)
+            build_buffer(b, i.types, len(k), attached=i.attached, retracts=i.retracts)
+            for b, i, k in zip(self.node.buffers, self.node.inputs, self.keys, strict=True)
         ]
 
     def build(self, step: Step, i: int, delta: Delta) -> None:
@@ -71,24 +72,27 @@ class Stems:
         probe, rest = order[0], order[1:]
         wanted = self.wanted(step, probe, partial)
         leaves = None if leaving is None else micros(partial.columns[-1])
-        for segment in list(self.stems[probe.input].segments):
-            low, high = equal_ranges(segment.sorted_slots[probe.key], wanted)
+        for matches in self.stems[probe.input].probe(probe.key, wanted):
+            segment = matches.segment
             if not rest and probe.conditions is None and leaving is None:
-                require_room(step, partial, segment.rows, low, high)
-            for start, begins, ends in pieces(low, high):
-                owner, place = spread(begins, ends)
-                if len(owner):
-                    pairs = Pairs(owner + start, segment.orders[probe.key][place])
-                    if leaves is not None and leaving is not None:
-                        pairs = first_to_leave(segment, pairs, leaves, precedes=leaving < probe.input)
-                    joined = combined(step, partial, segment.rows, pairs, probe, self.starts[probe.input])
-                    if len(joined):
-                        yield from self._probe(step, joined, rest, leaving)
+                require_room(step, partial, matches)
+            for probing, stored in matches.pairs():
+                pairs = Pairs(probing, stored)
+                if leaves is not None and leaving is not None:
+                    pairs = first_to_leave(segment, pairs, leaves, precedes=leaving < probe.input)
+                joined = combined(step, partial, segment.rows, pairs, probe, self.starts[probe.input])
+                if len(joined):
+                    yield from self._probe(step, joined, rest, leaving)
 
     def forget(self, queries: Ints) -> None:
         for stem in self.stems:
             if stem.attached:
                 stem.forget(queries)
+
+    def details(self) -> list[str]:
+        """Lines for EXPLAIN ANALYZE."""
+        stems = [(i, self.stems[i]) for i in self.node.stored]
+        return [f"input {i + 1} has {len(s):,} rows in {byte_text(s.nbytes)} of state" for i, s in stems]
 
     def __len__(self) -> int:
         return sum(len(s) for s in self.stems)

@@ -1,4 +1,6 @@
-"""A state module against a plain list of rows, by what it means: how often each row counts at each instant."""
+"""State buffers against a plain list of rows, by what they mean: how often each row counts at each instant."""
+
+from __future__ import annotations
 
 import itertools
 from collections import Counter
@@ -9,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.state.delta import MAX, Delta
-from eddyline.state.stem import Stem
+from eddyline.state.buffers.buffer import StateBuffer
+from eddyline.state.buffers.sorted_segments import SortedSegments
+from eddyline.state.delta import MAX, Delta, concat
 
 TYPES = (pa.int64(), pa.string())
 HORIZON = 40
@@ -30,9 +33,13 @@ def slots_of(rows: Delta) -> list[np.ndarray]:
     return [first, first % 2]
 
 
-def insert(stem: Stem, changes: list[Change], clock: int) -> None:
+def insert(stem: StateBuffer, changes: list[Change], clock: int) -> None:
     rows = delta(changes, attached=stem.attached)
     stem.insert(rows, slots_of(rows), clock)
+
+
+def rows_of(stem: StateBuffer) -> Delta:
+    return concat([s.rows for s in stem.segments], stem.types, attached=stem.attached)
 
 
 def counts(changes: list[Change], since: int) -> Counter[Any]:
@@ -41,7 +48,7 @@ def counts(changes: list[Change], since: int) -> Counter[Any]:
     for row, query, first, sign, ts, exp in changes:
         for t in range(max(ts, since), min(exp, HORIZON) + 1):
             found[row, query, first, t] += sign
-    assert min(found.values(), default=0) >= 0, "the test takes back what is not there"
+    assert min(found.values(), default=0) >= 0, "the test retracts what is not there"
     return +found
 
 
@@ -52,23 +59,24 @@ def held(rows: Delta) -> list[Change]:
     return [(v, *n) for v, n in zip(values, numbers, strict=True)]
 
 
-def check(stem: Stem, changes: list[Change], clock: int, note: str = "") -> None:
-    assert counts(held(stem.rows()), clock) == counts(changes, clock), note
+def check(stem: StateBuffer, changes: list[Change], clock: int, note: str = "") -> None:
+    assert counts(held(rows_of(stem)), clock) == counts(changes, clock), note
     for key in (0, 1):
         wanted = np.array([0, 1, 2, 3, 7, 1], np.int64)
-        found = [c for s, _, rows in stem.probe(key, wanted) for c in held(s.rows.take(rows).spread())]
         owners = [
             (int(wanted[o]), c)
-            for s, w, r in stem.probe(key, wanted)
-            for o, c in zip(w, held(s.rows.take(r).spread()), strict=True)
+            for m in stem.probe(key, wanted)
+            for which, rows in m.pairs()
+            for o, c in zip(which, held(m.segment.rows.take(rows).spread()), strict=True)
         ]
+        found = [c for _, c in owners]
         expected = [c for w in wanted.tolist() for c in changes if (c[0][0] if key == 0 else c[0][0] % 2) == w]
         assert counts(found, clock) == counts(expected, clock), note
         assert all(w == (c[0][0] if key == 0 else c[0][0] % 2) for w, c in owners), note
 
 
 class Input:
-    """Random changes: rows with few values, so that twins are common; what is taken back is there."""
+    """Random changes: rows with few values, so that twins are common; what is retracted is there."""
 
     def __init__(self, rnd: Random, *, queries: int = 3) -> None:
         self.rnd = rnd
@@ -98,7 +106,7 @@ class Input:
 @pytest.mark.parametrize("seed", range(15))
 def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
     rnd = Random(seed)
-    stem, source, clock = Stem(TYPES, 2, attached=True, retracts=True), Input(rnd), 0
+    stem, source, clock = SortedSegments(TYPES, 2, attached=True, retracts=True), Input(rnd), 0
     for _ in range(25):
         insert(stem, source.batch(clock), clock)
         check(stem, source.all, clock, f"seed {seed}")
@@ -110,7 +118,7 @@ def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
             source.all = [c for c in source.all if c[1] != gone]
             source.live = [c for c in source.live if c[1] != gone]
         elif event < 0.2:
-            saved, stem = stem.save(), Stem(TYPES, 2, attached=True, retracts=True)
+            saved, stem = stem.save(), SortedSegments(TYPES, 2, attached=True, retracts=True)
             stem.load(saved, slots_of)
         elif event < 0.3:
             stem.renumber(slots_of)
@@ -120,18 +128,18 @@ def test_rows_and_probes_are_those_of_a_list(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_common_to_a_family_are_those_of_a_list(seed: int) -> None:
+def test_rows_shared_by_a_family_are_those_of_a_list(seed: int) -> None:
     rnd = Random(seed)
-    stem, source = Stem(TYPES, 2, attached=False, retracts=True), Input(rnd, queries=1)
+    stem, source = SortedSegments(TYPES, 2, attached=False, retracts=True), Input(rnd, queries=1)
     for clock in range(20):
         insert(stem, source.batch(clock), clock)
         check(stem, source.all, clock, f"seed {seed}")
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_retractions_rows_are_those_of_a_list_until_they_end(seed: int) -> None:
+def test_without_retractions_rows_are_those_of_a_list_until_they_expire(seed: int) -> None:
     rnd = Random(seed)
-    stem, changes = Stem(TYPES, 2, attached=True, retracts=False), list[Change]()
+    stem, changes = SortedSegments(TYPES, 2, attached=True, retracts=False), list[Change]()
     for clock in range(25):
         batch = [c for c in Input(rnd).batch(clock) if c[3] > 0]
         changes += batch
@@ -142,9 +150,9 @@ def test_without_retractions_rows_are_those_of_a_list_until_they_end(seed: int) 
 A: Row = (1, "a")
 
 
-def taken(rows: list[list[tuple[int, int]]], back: list[tuple[int, int]]) -> Stem:
-    """One stem with twins of the given intervals, batch by batch, after one batch that takes some back."""
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+def retracted(rows: list[list[tuple[int, int]]], back: list[tuple[int, int]]) -> SortedSegments:
+    """One stem with twins of the given intervals, batch by batch, after one batch that retracts some."""
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     for batch in rows:
         insert(stem, [(A, 0, 1, 1, ts, exp) for ts, exp in batch], 0)
     insert(stem, [(A, 0, 1, -1, at, exp) for at, exp in back], 0)
@@ -153,31 +161,31 @@ def taken(rows: list[list[tuple[int, int]]], back: list[tuple[int, int]]) -> Ste
     return stem
 
 
-def test_of_twins_as_many_end_as_are_taken_back() -> None:
-    stem = taken([[(0, MAX)] * 5, [(0, MAX)]], [(4, MAX), (7, MAX), (7, MAX)])
-    assert Counter(stem.rows().exp.tolist()) == {3: 1, 6: 2, MAX: 3}
+def test_of_twins_as_many_end_as_are_retracted() -> None:
+    stem = retracted([[(0, MAX)] * 5, [(0, MAX)]], [(4, MAX), (7, MAX), (7, MAX)])
+    assert Counter(rows_of(stem).exp.tolist()) == {3: 1, 6: 2, MAX: 3}
 
 
-def test_of_twins_with_other_ends_the_one_with_the_end_named_is_taken() -> None:
-    stem = taken([[(0, 9), (0, 20), (0, MAX)]], [(5, 20)])
-    assert Counter(stem.rows().exp.tolist()) == {9: 1, 4: 1, MAX: 1}
+def test_of_twins_with_other_ends_the_one_with_the_end_named_is_retracted() -> None:
+    stem = retracted([[(0, 9), (0, 20), (0, MAX)]], [(5, 20)])
+    assert Counter(rows_of(stem).exp.tolist()) == {9: 1, 4: 1, MAX: 1}
 
 
 @pytest.mark.parametrize("batches", [[[(2, MAX), (8, MAX)]], [[(8, MAX), (2, MAX)]], [[(2, MAX)] * 3, [(8, MAX)]]])
 def test_of_twins_that_begin_at_other_times_none_ends_that_begins_later(batches: list[list[tuple[int, int]]]) -> None:
-    taken(batches, [(5, MAX), (8, MAX)])
+    retracted(batches, [(5, MAX), (8, MAX)])
 
 
 def test_of_twins_from_other_arrivals_the_one_that_is_named_ends() -> None:
-    stem = Stem(TYPES, 2, attached=False, retracts=True)
+    stem = SortedSegments(TYPES, 2, attached=False, retracts=True)
     insert(stem, [(A, 0, 1, 1, 0, MAX), ((2, "b"), 0, 2, 1, 0, MAX), ((3, "b"), 0, 3, 1, 0, MAX)], 0)
     insert(stem, [(A, 0, 9, 1, 1, MAX)], 1)
     insert(stem, [(A, 0, 1, -1, 2, MAX)], 2)
-    assert [(c[2], c[5]) for c in held(stem.rows()) if c[0] == A] == [(1, 1), (9, MAX)]
+    assert [(c[2], c[5]) for c in held(rows_of(stem)) if c[0] == A] == [(1, 1), (9, MAX)]
 
 
 def test_rows_that_leave_are_known_with_the_ends_they_were_sent_with_until_they_are_forgotten() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     insert(stem, [((7, "x"), 0, 1, 1, 0, MAX), (A, 0, 1, 1, 0, 9), (A, 0, 2, 1, 0, 9)], 0)
     stem.retract(delta([(A, 0, 2, -1, 4, 9)]))
     (segment,) = stem.segments
@@ -188,38 +196,38 @@ def test_rows_that_leave_are_known_with_the_ends_they_were_sent_with_until_they_
     assert segment.leaving is None
 
 
-def test_a_row_can_come_and_be_taken_back_in_one_batch() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+def test_a_row_can_be_inserted_and_retracted_in_one_batch() -> None:
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     insert(stem, [(A, 0, 1, 1, 3, MAX), (A, 0, 1, -1, 5, MAX)], 0)
-    assert (stem.rows().ts.tolist(), stem.rows().exp.tolist()) == ([3], [4])
+    assert (rows_of(stem).ts.tolist(), rows_of(stem).exp.tolist()) == ([3], [4])
 
 
-def test_a_row_taken_back_stays_so_after_save_and_load() -> None:
-    stem = taken([[(0, MAX), (0, MAX)]], [(4, MAX)])
-    again = Stem(TYPES, 2, attached=True, retracts=True)
+def test_a_retracted_row_stays_so_after_save_and_load() -> None:
+    stem = retracted([[(0, MAX), (0, MAX)]], [(4, MAX)])
+    again = SortedSegments(TYPES, 2, attached=True, retracts=True)
     again.load(stem.save(), slots_of)
     insert(again, [(A, 0, 1, -1, 6, MAX)], 0)
-    assert sorted(again.rows().exp.tolist()) == [3, 5]
+    assert sorted(rows_of(again).exp.tolist()) == [3, 5]
 
 
-def test_taking_back_leaves_the_arrays_of_others_alone() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+def test_a_retraction_leaves_the_arrays_of_others_alone() -> None:
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     rows = delta([(A, 0, 1, 1, 0, MAX)])
     stem.insert(rows, slots_of(rows), 0)
     insert(stem, [(A, 0, 1, -1, 5, MAX)], 0)
     assert rows.exp.tolist() == [MAX]
 
 
-def test_rows_that_ended_are_gone_after_a_merge() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=False)
+def test_expired_rows_are_dropped_by_a_merge() -> None:
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=False)
     insert(stem, [((i % 4, "a"), 0, 1, 1, 0, i) for i in range(10)], 0)
     insert(stem, [((i % 4, "a"), 0, 1, 1, 20, MAX) for i in range(6)], 8)
-    assert (len(stem), sorted(stem.rows().exp.tolist())) == (8, [8, 9] + [MAX] * 6)
+    assert (len(stem), sorted(rows_of(stem).exp.tolist())) == (8, [8, 9] + [MAX] * 6)
 
 
 def test_segments_grow_geometrically() -> None:
     rnd = Random(0)
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     for _ in range(200):
         insert(stem, [((rnd.randrange(4), "a"), 0, 1, 1, 0, MAX)] * rnd.randint(1, 4), 0)
         sizes = [len(s) for s in stem.segments]
@@ -228,36 +236,37 @@ def test_segments_grow_geometrically() -> None:
 
 @pytest.mark.parametrize("retracts", [True, False])
 def test_move_renumbers_rows_and_drops_those_mapped_away(retracts: bool) -> None:
-    stem = Stem(TYPES, 1, attached=True, retracts=retracts)
+    stem = SortedSegments(TYPES, 1, attached=True, retracts=retracts)
     for batch in ([0, 1, 2, 2, 1], [2], [0]):
         rows = delta([((q, "a"), q, 1, 1, 0, MAX) for q in batch])
         stem.insert(rows, [rows.query], 0)
     stem.move(np.array([1, -1, 0]))
-    assert sorted((c[0][0], c[1]) for c in held(stem.rows())) == [(0, 1)] * 2 + [(2, 0)] * 3
-    found = [c for s, _, r in stem.probe(0, np.array([0])) for c in held(s.rows.take(r).spread())]
+    assert sorted((c[0][0], c[1]) for c in held(rows_of(stem))) == [(0, 1)] * 2 + [(2, 0)] * 3
+    matches = list(stem.probe(0, np.array([0])))
+    found = [c for m in matches for _, r in m.pairs() for c in held(m.segment.rows.take(r).spread())]
     assert [c[0][0] for c in found] == [2, 2, 2]
     if retracts:
         back = delta([((2, "a"), 0, 1, -1, 5, MAX)])
         stem.insert(back, [back.query], 0)
-        assert Counter(c[5] for c in held(stem.rows()) if c[1] == 0) == {MAX: 2, 4: 1}
+        assert Counter(c[5] for c in held(rows_of(stem)) if c[1] == 0) == {MAX: 2, 4: 1}
 
 
 def test_keep_leaves_the_rows_under_the_masks() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=False)
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=False)
     insert(stem, [((i, "a"), 0, 1, 1, 0, MAX) for i in range(4)], 0)
     insert(stem, [((7, "b"), 0, 1, 1, 0, MAX)], 0)
     assert [len(s) for s in stem.segments] == [4, 1]
     stem.keep([np.array([True, False, False, True]), np.array([False])])
-    assert [c[0][0] for c in held(stem.rows())] == [0, 3]
+    assert [c[0][0] for c in held(rows_of(stem))] == [0, 3]
     assert len(stem.segments) == 1
 
 
-def test_an_empty_module_finds_nothing_and_is_saved_and_loaded() -> None:
-    stem = Stem(TYPES, 2, attached=True, retracts=True)
+def test_an_empty_buffer_matches_nothing_and_is_saved_and_loaded() -> None:
+    stem = SortedSegments(TYPES, 2, attached=True, retracts=True)
     insert(stem, [], 0)
-    again = Stem(TYPES, 2, attached=True, retracts=True)
+    again = SortedSegments(TYPES, 2, attached=True, retracts=True)
     again.load(stem.save(), slots_of)
     assert len(again) == 0
-    assert list(again.probe(0, np.array([0, 1]))) == []
+    assert [pair for m in again.probe(0, np.array([0, 1])) for pair in m.pairs()] == []
     insert(again, [(A, 0, 1, -1, 5, MAX)], 0)
-    assert len(again.rows()) == 0
+    assert len(rows_of(again)) == 0

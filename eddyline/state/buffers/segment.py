@@ -1,0 +1,74 @@
+"""Segments: the unit in which state buffers store rows and in which operators read them.
+
+A segment never changes, except that a retraction shortens the interval of the row it retracts. For each key it has the
+order that sorts its rows by their slots, so that the rows of a slot are found by binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eddyline.arrays import Ints, Mask
+from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
+from eddyline.state.delta import Delta
+
+
+@dataclass(slots=True)
+class Segment:
+    """Rows, the ends they were inserted with (`born`), and their slots under each key.
+
+    `derived` caches what operators compute from the segment, until a row is retracted. `leaving` has the positions of
+    the rows that `StateBuffer.retract` shortened, until `StateBuffer.forget_leaving`."""
+
+    rows: Delta
+    born: Ints
+    slots: list[Ints]
+    orders: list[Ints]
+    sorted_slots: list[Ints]
+    derived: dict[Hashable, Any] = field(default_factory=dict)
+    leaving: Ints | None = None
+
+    @classmethod
+    def of(cls, rows: Delta, born: Ints, slots: list[Ints]) -> Segment:
+        orders = [np.argsort(s, kind="stable") for s in slots]
+        return cls(rows, born, slots, orders, [s[o] for s, o in zip(slots, orders, strict=True)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of rows and index; `derived` is a cache and not counted."""
+        r = self.rows
+        numbers = [r.ts, r.exp, r.sign, r.first, r.last, *([] if r.query is None else [r.query])]
+        arrays = [*r.columns, *numbers, *self.slots, *self.orders, *self.sorted_slots]
+        return sum(int(a.nbytes) for a in arrays) + (0 if self.born is r.exp else self.born.nbytes)
+
+    def only(self, kept: Mask) -> Segment:
+        """The rows under the mask."""
+        if kept.all():
+            return self
+        return Segment.of(self.rows.take(kept).spread(), self.born[kept], [s[kept] for s in self.slots])
+
+    def matches(self, key: int, wanted: Ints) -> Matches:
+        """The rows whose slot under a key is the wanted one. O(w log n)."""
+        return Matches(self, key, *equal_ranges(self.sorted_slots[key], wanted))
+
+
+class Matches(NamedTuple):
+    """The rows of a segment that match each wanted slot: positions low … high in the order of the key."""
+
+    segment: Segment
+    key: int
+    low: Ints
+    high: Ints
+
+    def pairs(self) -> Iterator[tuple[Ints, Ints]]:
+        """Which of the wanted slots, and which row: for all matches, in portions of bounded size."""
+        for start, low, high in pieces(self.low, self.high):
+            which, position = spread(low, high)
+            yield which + start if start else which, self.segment.orders[self.key][position]
