@@ -18,7 +18,7 @@ from eddyline.operators.base import Step
 from eddyline.operators.evaluate import holds
 from eddyline.operators.room import row_bytes
 from eddyline.plan.physical import ProbeStep
-from eddyline.state.buffers.segment import Matches
+from eddyline.state.buffers.segment import KeyMatches
 from eddyline.state.delta import Delta
 
 
@@ -64,7 +64,7 @@ def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: Probe
     return joined
 
 
-def require_room(step: Step, partial: Delta, matches: Matches) -> None:
+def require_room(step: Step, partial: Delta, matches: KeyMatches) -> None:
     """Checks the memory limit before pairs are built, if all pairs certainly join: they have an instant in common."""
     rows = matches.segment.rows
     if len(partial) * len(rows) <= PAIRS_AT_ONCE:

@@ -32,7 +32,7 @@ from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.index.keys.sorted_runs import match_brackets
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.buffers.eviction import EvictionPolicy, expired
-from eddyline.state.buffers.segment import Matches, Segment
+from eddyline.state.buffers.segment import KeyMatches, Segment
 from eddyline.state.delta import Delta, empty, query_of
 from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 
@@ -101,7 +101,7 @@ class StateBuffer(ABC):
         if self.identity is not None and worth_compacting(len(self.identity.table), len(self)):
             self._renew_identity()
 
-    def probe(self, key: int, wanted: Ints) -> Iterator[Matches]:
+    def probe(self, key: int, wanted: Ints) -> Iterator[KeyMatches]:
         """The rows whose slot is the wanted one, per segment."""
         for segment in list(self.segments):
             yield segment.matches(key, wanted)

@@ -54,12 +54,12 @@ class Segment:
             return self
         return Segment.of(self.rows.take(kept).spread(), self.born[kept], [s[kept] for s in self.slots])
 
-    def matches(self, key: int, wanted: Ints) -> Matches:
+    def matches(self, key: int, wanted: Ints) -> KeyMatches:
         """The rows whose slot under a key is the wanted one. O(w log n)."""
-        return Matches(self, key, *equal_ranges(self.sorted_slots[key], wanted))
+        return KeyMatches(self, key, *equal_ranges(self.sorted_slots[key], wanted))
 
 
-class Matches(NamedTuple):
+class KeyMatches(NamedTuple):
     """The rows of a segment that match each wanted slot: positions low … high in the order of the key."""
 
     segment: Segment
