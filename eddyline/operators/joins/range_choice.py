@@ -16,7 +16,7 @@ import numpy as np
 from eddyline.arrays import Bytes, Doubles, Ints
 from eddyline.index.filters.domains import sortable
 from eddyline.index.ranges.axes import DOUBLES, Arrivals, Partners
-from eddyline.index.ranges.histograms import Histogram, near_optimal
+from eddyline.index.ranges.histograms import BUCKETS, Histogram, near_optimal
 from eddyline.index.ranges.range_groups import RangeGroups
 from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_MEASURING, join_costs
@@ -32,7 +32,10 @@ class Acceptance:
         """`which` are the bits of the queries that are counted."""
         low, high = groups.own_ranges
         self.size = len(which)
-        self.histograms: list[Histogram] = [near_optimal(a[which], b[which]) for a, b in zip(low, high, strict=True)]
+        buckets = max(1, min(BUCKETS, round(2.2 * len(which) ** (1 / 3))))  # building one costs O(queries + buckets³)
+        self.histograms: list[Histogram] = [
+            near_optimal(a[which], b[which], buckets) for a, b in zip(low, high, strict=True)
+        ]
 
     def estimate(self, own: Ints) -> Doubles:
         """The estimate for each tuple; `own` has each attribute followed by its complement."""
