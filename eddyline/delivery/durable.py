@@ -30,13 +30,9 @@ def fsync_folder(folder: Path) -> None:
 
 def fsync_all(files: Iterable[Path], folders: Iterable[Path] = ()) -> None:
     """Syncs files, then folders, several at a time."""
-    for sync, paths in ((fsync_file, list(files)), (fsync_folder, list(folders))):
-        if len(paths) < 2:
-            for path in paths:
-                sync(path)
-        else:
-            with ThreadPoolExecutor(min(THREADS, len(paths))) as pool:
-                list(pool.map(sync, paths))
+    for sync, paths in ((fsync_file, files), (fsync_folder, folders)):
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(sync, paths))
 
 
 def make_folder(folder: Path) -> None:

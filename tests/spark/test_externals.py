@@ -40,6 +40,21 @@ def test_a_sink_of_a_format_that_does_not_exist_is_refused_when_it_is_declared(c
     assert CommitLog(checkpoint / "eddyline" / "catalog").latest() == 0
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("parquet", "The sink 'a' has no path."),
+        ("json OPTIONS (path '/x/a', compact '0')", "The sink 'a' cannot be compacted after '0' micro-batches."),
+        ("kafka OPTIONS (topic 't')", "The sink 'a' cannot send to Kafka: Kafka needs option kafka.bootstrap.servers."),
+        (f"kafka OPTIONS ({KAFKA}, key 'k')", "The sink 'a' cannot send to Kafka: Kafka has no option 'key' here."),
+    ],
+)
+def test_wrong_options_of_a_sink_are_refused_when_it_is_declared(tmp_path: Path, declared: str, message: str) -> None:
+    with pytest.raises(CatalogError) as raised:
+        operator(tmp_path).execute(f"CREATE SINK a USING {declared}")
+    assert message in str(raised.value) and raised.value.hint
+
+
 def test_a_source_of_a_format_that_does_not_exist_is_refused_when_it_is_declared(checkpoint: Path) -> None:
     with pytest.raises(CatalogError, match=r"no format 'jason' for the stream 's'[^$]*'json'"):
         catalog_of(checkpoint).execute("CREATE STREAM s (k INT, ts TIMESTAMP) WATERMARK ts USING jason")

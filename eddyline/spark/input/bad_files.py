@@ -22,7 +22,7 @@ from eddyline.spark.input.file_rows import Unread
 from eddyline.spark.input.listing import lists_files, local_files, option_of
 from eddyline.spark.input.long_records import limit_of, long_record
 from eddyline.spark.input.offsets import files_between, log_entry_of, source_offsets
-from eddyline.spark.output.outputs import in_utc, unique
+from eddyline.spark.output.outputs import dead_letters
 from eddyline.spark.run.settings import Settings
 from eddyline.sql.catalog import Stream, Table
 
@@ -103,13 +103,9 @@ def _write_dead_letters(settings: Settings, relation: Stream | Table, bad: Seque
     n = len(bad)
     first = [] if isinstance(relation, Stream) else [pa.nulls(n, pa.string())]
     nulls = [*first, *(pa.nulls(n, f.type) for f in relation.fields)]
-    names = [*(["op"] if first else []), *(f.name for f in relation.fields)]
-    reasons = pa.repeat("unreadable file", n)
-    columns = [*nulls, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad])]
-    columns += [pa.array([batch] * n, pa.int64()), pa.array(range(-n, 0), pa.int64())]
-    table = pa.table(
-        [in_utc(c) for c in columns], names=unique([*names, "reason", "text", "place", "batch", "position"])
-    )
+    reasons, position = pa.repeat("unreadable file", n), pa.array(range(-n, 0), pa.int64())
+    columns = [*nulls, reasons, pa.array([_why(f) for f in bad]), pa.array([f.path for f in bad]), position]
+    table = dead_letters(relation, columns, batch)
     folder = settings.own / "dead_letter" / folder_name(relation.name.lower())
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / f"part-{batch:09}-files.parquet")

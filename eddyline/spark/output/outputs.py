@@ -35,7 +35,7 @@ from eddyline.spark.input.checking import Checked
 from eddyline.spark.output.places import place_of
 from eddyline.spark.output.sinks import kind_of
 from eddyline.spark.run.settings import Settings
-from eddyline.sql.catalog import Catalog, Sink, Stream
+from eddyline.sql.catalog import Catalog, Sink, Stream, Table
 from eddyline.state.delta import Delta, query_of
 from eddyline.state.query_table import QueryRows
 
@@ -99,14 +99,10 @@ class Stager:
 
     def set_apart(self, checked: Checked, numbers: Ints) -> None:
         """Writes the bad rows of a stream or table to its dead-letter table, with the reason and the place."""
-        where = pa.array(np.nonzero(checked.bad)[0])
-        first = [] if isinstance(checked.relation, Stream) else ["op"]
-        names = [*first, *(f.name for f in checked.relation.fields)]
-        extra = {"reason": checked.reasons, "text": checked.malformed, "place": checked.place}
-        position = pa.array(self.writer * PER_WRITER + numbers)
-        batch = pa.repeat(pa.scalar(self.batch, pa.int64()), len(numbers))
-        columns = [*checked.columns, *extra.values(), batch, position]
-        rows = pa.table([in_utc(c.take(where)) for c in columns], names=unique([*names, *extra, "batch", "position"]))
+        bad = pa.array(np.nonzero(checked.bad)[0])
+        columns = [*checked.columns, checked.reasons, checked.malformed, checked.place]
+        position = self.writer * PER_WRITER + numbers
+        rows = dead_letters(checked.relation, [*columns, pa.array(position)], self.batch).take(bad)
         self._write(None, self.settings.own / "dead_letter", folder_name(checked.relation.name.lower()), rows)
 
     def _targets(self, sink: Sink, family: Family, queries: QueryRows) -> list[str | None]:
@@ -139,6 +135,16 @@ def output_table(family: Family, queries: QueryRows, delta: Delta, batch: int, p
     op, ts, exp, *own = table.columns
     head = [names, op, ts, exp, pa.repeat(pa.scalar(batch, pa.int64()), len(names)), pa.array(position, pa.int64())]
     return pa.table([in_utc(c) for c in (*head, *own)], names=unique([*HEAD, *(f.name for f in family.fields)]))
+
+
+def dead_letters(relation: Stream | Table, columns: Sequence[pa.Array], batch: int) -> pa.Table:
+    """Rows of a dead-letter table; `columns` are those of the relation, the reason, the text, the place, and the
+    position."""
+    first = [] if isinstance(relation, Stream) else ["op"]
+    names = [*first, *(f.name for f in relation.fields), "reason", "text", "place", "batch", "position"]
+    *others, position = (in_utc(c) for c in columns)
+    batches = pa.repeat(pa.scalar(batch, pa.int64()), len(position))
+    return pa.table([*others, batches, position], names=unique(names))
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -31,15 +31,12 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 def local_path(text: str | Path, what: str) -> Path:
     """A path of this machine's file system, from a path or a file: address."""
     address = str(text)
-    scheme = _SCHEME.match(address)
-    if scheme is None:
-        return Path(address)
-    if scheme[1].lower() != "file":
+    if not is_local(address):
         raise StateError(
             f"The {what} {address!r} is not on a file system.",
             hint="Mount it where the driver and all executors see it, and give that path.",
         )
-    return Path("/" + address[scheme.end() :].lstrip("/"))
+    return Path("/" + address[len("file:") :].lstrip("/") if scheme_of(address) else address)
 
 
 def scheme_of(path: str) -> str:
