@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks._join_workloads import Queries
 from eddyline.arrays import Ints
 from eddyline.index.keys.sorted_runs import equal_ranges
-from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.probes import Arrivals, Axes, Partners, Probes, Visibility, segment_header
 from eddyline.index.ranges.range_groups import RangeGroups, range_groups
 from eddyline.index.ranges.range_search import STRATEGIES, affected
 
@@ -46,33 +46,32 @@ class Setting:
         return np.stack([always, always + 1, always, self.places])
 
     @cached_property
-    def _fixed(self) -> tuple[Partners, Axes, Doubts]:
-        nowhere = np.zeros((1, 0), np.int64)
-        partners = Partners.of([self.segment], nowhere, nowhere)
-        since = np.zeros(len(self.groups.numbers), np.int64)
-        return partners, Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), Doubts(_NOBODY, _NOBODY, since)
+    def _fixed(self) -> tuple[Ints, Axes, Visibility]:
+        since = np.zeros(len(self.groups.slots), np.int64)
+        axes = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64))
+        return segment_header(self.segment, 1)[None, :], axes, Visibility(_NOBODY, _NOBODY, since)
 
-    def count(self, wanted: Ints, shift: Ints, own: Ints, how: np.ndarray) -> Ints:
+    def count(self, wanted: Ints, shift: Ints, own: Ints, strategies: np.ndarray) -> Ints:
         """How many queries some tuples affect, by their keys, what is taken from the places, and R.A."""
-        fixed, axes, doubts = self._fixed
+        headers, axes, visibility = self._fixed
         low, high = equal_ranges(self.keys, wanted)
         zero = np.zeros(len(wanted), np.int64)
         of_own = np.stack([own, ~own]) if self.with_own else np.empty((0, len(wanted)), np.int64)
         arrivals = Arrivals(shift[None, :], zero, zero, zero, of_own)
-        partners = Partners(fixed.segments, low[None, :], high[None, :], fixed.addresses)
-        return affected(self.groups, axes, arrivals, partners, doubts, how, listing=False)[0]
+        probes = Probes(axes, arrivals, Partners(headers, low[None, :], high[None, :]))
+        return affected(self.groups, probes, visibility, strategies, listing=False)[0]
 
     def rate(self, strategy: str, wanted: Ints, shift: Ints, own: Ints) -> float:
         """Tuples per second, one at a time."""
-        how = np.full(1, STRATEGIES.index(strategy), np.uint8)
+        strategies = np.full(1, STRATEGIES.index(strategy), np.uint8)
         cut = [slice(i, i + 1) for i in range(len(wanted))]
-        self.count(wanted[:1], shift[:1], own[:1], how)
+        self.count(wanted[:1], shift[:1], own[:1], strategies)
         best = 0.0
         for _ in range(3):
             begun, done = time.perf_counter(), 0
             while done < LEAST_TUPLES or time.perf_counter() - begun < LEAST_SECONDS:
                 s = cut[done % len(cut)]
-                self.count(wanted[s], shift[s], own[s], how)
+                self.count(wanted[s], shift[s], own[s], strategies)
                 done += 1
             best = max(best, done / (time.perf_counter() - begun))
         return best
@@ -81,9 +80,9 @@ class Setting:
         """Tuples per second, as many together as take a moment."""
         code, best, n = STRATEGIES.index(strategy), 0.0, LEAST_TUPLES
         for _ in range(9):
-            how = np.full(n, code, np.uint8)
+            strategies = np.full(n, code, np.uint8)
             begun = time.perf_counter()
-            self.count(wanted[:n], shift[:n], own[:n], how)
+            self.count(wanted[:n], shift[:n], own[:n], strategies)
             rate = n / (time.perf_counter() - begun)
             best, n = max(best, rate), int(min(len(wanted), max(LEAST_TUPLES, rate * LEAST_SECONDS)))
         return best

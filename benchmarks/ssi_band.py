@@ -30,12 +30,12 @@ def main() -> bool:
     groups_of, by_size = [], []
     for n in sizes:
         found = band_setting(band_joins(rng, n, length=700, spread=80), b)
-        groups_of.append(len(found.groups.points))
+        groups_of.append(len(found.groups.columns.stabbing.points))
         by_size.append(rates(rng, found, tuple(NAMES)))
     groups, by_groups = [], []
     for length in (900, 300, 90, 30, 10, 3):
         found = band_setting(band_joins(rng, 100_000, length=length, spread=length / 9), b)
-        groups.append(len(found.groups.points))
+        groups.append(len(found.groups.columns.stabbing.points))
         by_groups.append(rates(rng, found, ("ssi", "hotspot", "merge", "join_first")))
 
     def lines(x: list[int], found: list[dict[str, float]]) -> dict[str, tuple[list[int], list[float]]]:

@@ -21,7 +21,7 @@ from benchmarks._strategies import Setting, select_setting
 from benchmarks._workloads import best
 from eddyline.arrays import Bytes, Ints
 from eddyline.index.keys.sorted_runs import equal_ranges
-from eddyline.index.ranges.axes import Arrivals, Partners
+from eddyline.index.ranges.probes import Arrivals, Axes, Partners, Probes
 from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.operators.joins.range_choice import Estimates
 from eddyline.routing import calibration
@@ -65,10 +65,10 @@ def outcome(setting: Setting, wanted: Ints, own: Ints) -> Outcome:
     low, high = equal_ranges(setting.keys, wanted)
     partners = Partners.of([setting.segment], low[None, :], high[None, :])
     arrivals = Arrivals(nothing[None, :], nothing, nothing, nothing, np.stack([own, ~own]))
-    how, _ = estimates.choose(arrivals, partners)
-    deciding = best(lambda: estimates.choose(arrivals, partners), REPEATS) / len(wanted)
-    each = range(len(wanted))
-    alone = np.concatenate([estimates.choose(arrivals.slice(i, i + 1), partners.slice(i, i + 1))[0] for i in each])
+    probes = Probes(Axes(np.zeros(1, np.uint8), np.ones(1, np.int64)), arrivals, partners)
+    strategies, _ = estimates.choose(probes)
+    deciding = best(lambda: estimates.choose(probes), REPEATS) / len(wanted)
+    alone = np.concatenate([estimates.choose(probes.slice(i, i + 1))[0] for i in range(len(wanted))])
     mine = taken[alone, np.arange(len(alone))]
     shares = np.bincount(alone, minlength=len(STRATEGIES)) / len(alone)
     return Outcome(
@@ -77,13 +77,14 @@ def outcome(setting: Setting, wanted: Ints, own: Ints) -> Outcome:
         float(taken.min(axis=0).mean()),
         dict(zip(STRATEGIES, shares.tolist(), strict=True)),
         float((alone == taken.argmin(axis=0)).mean()),
-        _together(setting, how, deciding, wanted, own),
+        _together(setting, strategies, deciding, wanted, own),
     )
 
 
-def _together(setting: Setting, how: Bytes, deciding: float, wanted: Ints, own: Ints) -> dict[str, float]:
+def _together(setting: Setting, strategies: Bytes, deciding: float, wanted: Ints, own: Ints) -> dict[str, float]:
     nothing = np.zeros(len(wanted), np.int64)
-    ways = {s: np.full(len(how), code, np.uint8) for code, s in enumerate(STRATEGIES)} | {"Dynamic": how}
+    ways = {s: np.full(len(strategies), code, np.uint8) for code, s in enumerate(STRATEGIES)}
+    ways |= {"Dynamic": strategies}
     rounds = [
         {s: best(lambda h=h: setting.count(wanted, nothing, own, h), 1) / len(wanted) for s, h in ways.items()}
         for _ in range(REPEATS)
@@ -94,12 +95,12 @@ def _together(setting: Setting, how: Bytes, deciding: float, wanted: Ints, own: 
 
 def _times(setting: Setting, strategy: str, wanted: Ints, own: Ints) -> np.ndarray:
     """Seconds of every tuple on its own, the best of some tries, less those of a call that finds nothing."""
-    how, nothing = np.full(1, STRATEGIES.index(strategy), np.uint8), np.zeros(1, np.int64)
+    strategies, nothing = np.full(1, STRATEGIES.index(strategy), np.uint8), np.zeros(1, np.int64)
     nobody = np.full(1, -1, np.int64)
 
     def once(key: Ints, a: Ints) -> float:
         begun = time.perf_counter()
-        setting.count(key, nothing, a, how)
+        setting.count(key, nothing, a, strategies)
         return time.perf_counter() - begun
 
     once(wanted[:1], own[:1])

@@ -38,8 +38,8 @@ def main() -> bool:
         setting = select_setting(
             workload(rng, float(share)), np.arange(ROWS) // PARTNERS, rng.integers(0, SPACE, ROWS), ALPHA
         )
-        groups = setting.groups
-        inside.append(float(groups.sizes[: groups.hot].sum()) / QUERIES)
+        groups = setting.groups.columns
+        inside.append(float(groups.stabbing.sizes[: groups.hot].sum()) / QUERIES)
         wanted, own = rng.integers(0, ROWS // PARTNERS, TUPLES), rng.integers(0, SPACE, TUPLES)
         nothing = np.zeros(TUPLES, np.int64)
         found.append({s: setting.batched(s, wanted, nothing, own) for s in SHOWN})

@@ -72,7 +72,7 @@ def main() -> bool:
         low, high = ranges(rng.uniform(0, SPACE, 100_000), rng.normal(length, length / 9, 100_000))
         own: Ints = clustered(rng, 100_000, accepted=0.0025).own_low
         found = setting(rng, Queries(low, high, own, own + 2_500), 1_000)
-        groups.append(len(found.groups.points))
+        groups.append(len(found.groups.columns.stabbing.points))
         by_groups.append(rates(rng, found))
     shares = [0.0001, 0.001, 0.01, 0.1]
     by_accepted = [

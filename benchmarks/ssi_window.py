@@ -18,7 +18,7 @@ from benchmarks._join_workloads import SPACE, Queries, select_joins
 from benchmarks._report import Figure, report
 from benchmarks._workloads import best
 from eddyline.arrays import Ints
-from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.probes import Arrivals, Axes, Partners, Probes, Visibility
 from eddyline.index.ranges.range_groups import RangeGroups, range_groups
 from eddyline.index.ranges.range_search import STRATEGIES, affected
 from eddyline.index.ranges.skylines import linked
@@ -62,13 +62,14 @@ class Windows:
         arrivals = Arrivals(np.stack([nothing, now]), now, now + LONGEST, nothing, np.stack([own, ~own]))
         partners = Partners.of([self.segment], begin[None, :], begin[None, :] + self.partners, axes=2)
         axes = Axes(np.zeros(2, np.uint8), np.ones(2, np.int64))
-        doubts = Doubts(nobody, nobody, np.zeros(0, np.int64))
+        probes = Probes(axes, arrivals, partners)
+        visibility = Visibility(nobody, nobody, np.zeros(0, np.int64))
         estimates = Estimates(self.groups) if strategy == "Dynamic" else None
         static = np.full(TUPLES, STRATEGIES.index(strategy) if estimates is None else 0, np.uint8)
 
         def run() -> Ints:
-            how = static if estimates is None else estimates.choose(arrivals, partners)[0]
-            return affected(self.groups, axes, arrivals, partners, doubts, how, listing=False)[0]
+            strategies = static if estimates is None else estimates.choose(probes)[0]
+            return affected(self.groups, probes, visibility, strategies, listing=False)[0]
 
         assert run().any()
         return TUPLES / best(run, 5)

@@ -24,8 +24,8 @@ from benchmarks.yardsticks.band_lists import BandLists, SortedRanges
 from benchmarks.yardsticks.hotspots import SCATTERED, Hotspots
 from benchmarks.yardsticks.stabbing_sets import StabbingSets
 from eddyline.arrays import Ints, Ints32
-from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
 from eddyline.index.ranges.prefix_sets import rank
+from eddyline.index.ranges.probes import Arrivals, Axes, Partners, Probes, Visibility, join_headers, segment_header
 from eddyline.index.ranges.range_groups import RangeGroups, as_words, range_groups
 from eddyline.index.ranges.range_search import SSI, affected
 from eddyline.index.runtime.kernel_cache import kernel
@@ -159,8 +159,8 @@ class RunsPart:
         self.runs: list[tuple[Ints, RangeGroups]] = []
         self.alive = np.zeros(0, np.bool_)
         always = np.zeros(len(places), np.int64)
-        nowhere = np.zeros((1, 0), np.int64)
-        self._partners = Partners.of([np.stack([always, always + 1, always, places])], nowhere, nowhere)
+        self._rows = np.stack([always, always + 1, always, places])
+        self._headers = join_headers([segment_header(self._rows, 1)])
 
     def update(self, new: Ints, gone: Ints, low: Ints, high: Ints) -> None:
         if not len(self.alive):
@@ -177,15 +177,13 @@ class RunsPart:
         zero = np.zeros(n, np.int64)
         own = np.stack([tuples.own, ~tuples.own]) if len(self.own[0]) else np.empty((0, n), np.int64)
         arrivals = Arrivals(tuples.shift[None, :], zero, zero, zero, own)
-        where = tuples.begin[None, :], tuples.end[None, :]
-        partners = Partners(self._partners.segments, *where, self._partners.addresses)
+        probes = Probes(AXIS, arrivals, Partners(self._headers, tuples.begin[None, :], tuples.end[None, :]))
         counts = zero.copy()
         for ids, groups in self.runs:
             alive = self.alive[ids].all()
-            living = NOBODY if alive else as_words((groups.numbers >= 0) & self.alive[groups.numbers])
-            doubts = Doubts(living, NOBODY, np.zeros(len(groups.numbers), np.int64))
-            how = np.full(n, SSI, np.uint8)
-            counts += affected(groups, AXIS, arrivals, partners, doubts, how, listing=False)[0]
+            registered = NOBODY if alive else as_words((groups.slots >= 0) & self.alive[groups.slots])
+            visibility = Visibility(registered, NOBODY, np.zeros(len(groups.slots), np.int64))
+            counts += affected(groups, probes, visibility, np.full(n, SSI, np.uint8), listing=False)[0]
         return counts
 
 

@@ -77,9 +77,10 @@ def describe_ranges(side: RangedSide, name: str) -> list[str]:
     """Lines about the tuples of one input of a join over ranges."""
     if not side.runs.known:
         return []
-    indexes = [r.index.groups for r in side.runs.known]
-    queries, groups = sum(len(g) for g in indexes), sum(len(g.points) for g in indexes)
-    hot = sum(int(g.sizes[: g.hot].sum()) for g in indexes)
+    indexes = [r.index.groups.columns for r in side.runs.known]
+    sizes = [g.stabbing.sizes for g in indexes]
+    queries, groups = sum(int(s.sum()) for s in sizes), sum(len(s) for s in sizes)
+    hot = sum(int(s[: g.hot].sum()) for s, g in zip(sizes, indexes, strict=True))
     share = f"{hot / queries:.0%} in {sum(g.hot for g in indexes)} hotspots" if queries else "none in a hotspot"
     lines = [f"{name} meets {queries} ranges of {side.direction.axes[0].text} in {groups} stabbing groups, {share}"]
     decisions = side.decisions

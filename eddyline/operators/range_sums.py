@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.aggregates.description import Extreme
 from eddyline.arrays import Doubles, Ints
-from eddyline.index.ranges.contributions import Sums, contenders
+from eddyline.index.ranges.contributions import EventTable, Factors, Sums, contenders
 from eddyline.index.sums.limbs import decompose, expand, limb_range
 from eddyline.operators.base import Operator
 from eddyline.operators.counter_layout import Layout, contributions
@@ -63,19 +63,14 @@ class RangeSums:
         own = self._factors(arriving, *of_tuples, base, size) * probing.delta.sign[:, None]
         factors = [self._factors(1 - arriving, *amounts, base, size) for amounts in of_rows]
         limbs = [plan.ints + f * size + j for f in range(plan.floats) for j in range(size - 1)]
-        low_halves, high_halves = (
-            [*(plan.upper_halves + 1).tolist(), *limbs],
-            [*plan.upper_halves.tolist(), *(j + 1 for j in limbs)],
-        )
-        sums = Sums.empty(plan.ints + plan.floats * size, low_halves, high_halves)
+        low_halves = [*(plan.upper_halves + 1).tolist(), *limbs]
+        high_halves = [*plan.upper_halves.tolist(), *(j + 1 for j in limbs)]
+        sums = Sums(EventTable.empty(plan.ints + plan.floats * size), low_halves, high_halves)
         for start, queries in probing.listed:
             stop = start + len(queries)
-            some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
-                sums.add(
-                    queries, probing.query_ranges, probing.axes, some, probing.delta.last[start:stop], own[start:stop],
-                    rows.table, factors[s][rows.place], partners.begin[s], partners.end[s], probing.time_axis,
-                )  # fmt: skip
+                of_pairs = Factors(probing.delta.last[start:stop], own[start:stop], factors[s][rows.place])
+                sums.add(probing.segment_join(s, queries, start), of_pairs, probing.time_axis)
         return self._folded(sums, base, size)
 
     def _contributions(self, of: int, rows: Delta, functions: Functions) -> tuple[Ints, Doubles]:
@@ -111,8 +106,6 @@ class RangeSums:
         assert argument is not None and isinstance(form, Extreme)
         parts: list[tuple[Delta, Ints, pa.Array]] = []
         for start, queries in probing.listed:
-            stop = start + len(queries)
-            some, partners = probing.arrivals.slice(start, stop), probing.partners.slice(start, stop)
             for s, rows in enumerate(probing.rows):
                 column = None
                 rank = np.zeros(len(rows.rows), np.int64)
@@ -120,10 +113,8 @@ class RangeSums:
                     column = evaluate(argument.expr, rows.rows.columns, (), len(rows.rows), step.functions)
                     rank = ranks(column, form.which)
                     rank[column.is_null().to_numpy(zero_copy_only=False)] = MAX  # NULL is never an extreme
-                tuples, row, query, ends = contenders(
-                    queries, probing.query_ranges, probing.axes, some, rows.table, rank[rows.place], partners.begin[s],
-                    partners.end[s], probing.time_axis,
-                )  # fmt: skip
+                join = probing.segment_join(s, queries, start)
+                tuples, row, query, ends = contenders(join, rank[rows.place], probing.time_axis)
                 places = rows.place[row]
                 if column is None:
                     column = evaluate(argument.expr, probing.delta.columns, (), len(probing.delta), step.functions)

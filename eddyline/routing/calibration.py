@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from eddyline.arrays import Doubles, Ints
-from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.probes import Arrivals, Axes, Partners, Probes, Visibility
 from eddyline.index.ranges.range_groups import RangeGroups, range_groups
 from eddyline.index.ranges.range_search import STRATEGIES, affected
 from eddyline.index.ranges.skylines import linked
@@ -145,25 +145,25 @@ def _timed(rng: np.random.Generator, groups: RangeGroups, own: tuple[Ints, Ints]
     columns = [ts, ts + SPACE, np.zeros(partners, np.int64), places]
     segment = np.stack(columns if shape.kind == "ranges" else [*columns, ts])
     segment = linked(segment) if shape.kind == "windows" else segment
-    none, nobody, axes = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64), len(groups.low)
+    none, nobody, axes = np.zeros(TUPLES, np.int64), np.empty(0, np.uint64), len(groups.columns.ranges.low)
     now, shift = none + SPACE, np.zeros((axes, TUPLES), np.int64)
     shift[1:] = SPACE if shape.kind == "windows" else 0
     where = Partners.of([segment], none[None, :], none[None, :] + partners, axes)
     placed = Axes(np.zeros(axes, np.uint8), np.ones(axes, np.int64))
-    doubts = Doubts(nobody, nobody, np.zeros(0, np.int64))
+    visibility = Visibility(nobody, nobody, np.zeros(0, np.int64))
     attributes = rng.integers(0, SPACE, (REPEATS, TUPLES))  # other tuples each time: the last ones are in CPU caches
-    arrivals = [Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])) for a in attributes]
+    batches = [Probes(placed, Arrivals(shift, now, now + SPACE, none, np.stack([a, ~a])), where) for a in attributes]
     accepting = ((own[0][:, None] <= attributes.ravel()) & (attributes.ravel() <= own[1][:, None])).sum(axis=0)
-    scattered = 1.0 - groups.sizes[: groups.hot].sum() / len(groups)
+    scattered = 1.0 - groups.columns.stabbing.sizes[: groups.columns.hot].sum() / len(groups)
     average = np.array([float(accepting.mean())])
     expected = Expected(np.array([float(partners)]), average, average * scattered)
     measured = {}
     for code, strategy in enumerate(STRATEGIES):
-        how = np.full(TUPLES, code, np.uint8)
+        strategies = np.full(TUPLES, code, np.uint8)
         best = np.inf
-        for some in arrivals:  # the first run compiles or loads kernels and builds what the strategy needs
+        for probes in batches:  # the first run compiles or loads kernels and builds what the strategy needs
             begun = time.perf_counter_ns()
-            affected(groups, placed, some, where, doubts, how, listing=False)
+            affected(groups, probes, visibility, strategies, listing=False)
             best = min(best, time.perf_counter_ns() - begun)
         measured[strategy] = (terms(strategy, shape, expected), best / TUPLES)
     return measured

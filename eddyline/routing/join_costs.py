@@ -42,17 +42,25 @@ class Shape:
 
     @classmethod
     def of(cls, groups: RangeGroups) -> Shape:
-        hot_words, attributes = int(groups.word_starts[groups.hot]), len(groups.own.widths) // 2
-        kind: Kind = "windows" if groups.around_zero else "ranges" if len(groups.low) == 1 else "boxes"
+        columns = groups.columns
+        kind: Kind = "windows" if columns.around_zero else "ranges" if len(columns.ranges.low) == 1 else "boxes"
         return cls(
-            len(groups), groups.words, len(groups.points), groups.hot, hot_words, attributes, _covered(groups), kind
+            queries=len(groups),
+            words=groups.words,
+            groups=len(columns.stabbing.points),
+            hot_groups=columns.hot,
+            hot_words=int(columns.stabbing.word_starts[columns.hot]),
+            attributes=len(columns.own.widths) // 2,
+            covered=_covered(groups),
+            kind=kind,
         )
 
 
 def _covered(groups: RangeGroups) -> float:
     """The share of the axis, between the first and the last point of a group, that an average range covers."""
-    low, high = groups.ends[groups.bits].T.astype(np.float64)
-    first, last = float(groups.points.min(initial=0)), float(groups.points.max(initial=0))
+    points = groups.columns.stabbing.points
+    low, high = groups.columns.ends[groups.bits].T.astype(np.float64)
+    first, last = float(points.min(initial=0)), float(points.max(initial=0))
     widths = np.clip(high, first, last) - np.clip(low, first, last)
     return float(widths.mean() / (last - first)) if last > first else 1.0
 

@@ -1,1 +1,1 @@
-"""Groups of ranges: which of very many joins a tuple affects, and with which rows."""
+"""Indexes of query ranges: which queries an arriving tuple affects in a join over ranges, and with which rows."""

@@ -1,17 +1,29 @@
-"""The numbers of stabbing groups that a tuple affects, where ranges lie along several axes.
+"""Search by stabbing groups, along several axes: the queries of each group that a tuple affects.
 
-From the point of a group outwards, along the first axis, rows are looked at one by one, as far as the longest ranges of
-the group reach. Who reaches a row is a prefix set along the first axis, and two along every other one, all of them the
-group's own: few words. Where all ranges hold 0 along a second axis, as those of time do, only skylines matter.
+From the point of a group outwards along the first axis, rows are visited one by one as far as the longest ranges of the
+group reach. The queries that hold a row are the intersection of a prefix set along the first axis with two along every
+other axis. If all ranges contain 0 along a second axis, as time windows do, only the rows of a skyline are visited.
+Cost for each group and visited row: the words of the group, once per axis. (Document 4, sections 3.2.2 and 3.3.2.)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Ints32, Words
-from eddyline.index.ranges.axes import AXES, EXP, TS, first_from, place_of
-from eddyline.index.ranges.prefix_sets import rank
+from eddyline.arrays import Words
+from eddyline.index.ranges.prefix_sets import keep_prefix, rank, write_prefix
+from eddyline.index.ranges.probes import (
+    ADDRESS,
+    AXES,
+    LATEST_TS,
+    LINKS_FROM,
+    ROWS,
+    Probes,
+    first_from,
+    overlaps,
+    place_of,
+)
+from eddyline.index.ranges.range_groups import GroupColumns
 from eddyline.index.runtime.kernel_cache import kernel
 from eddyline.index.runtime.vectors import table_at
 
@@ -22,147 +34,76 @@ MAX = 9223372036854775807
 
 @kernel
 def by_boxes(
-    groups: int,
-    points: Ints,
-    word_starts: Ints,
-    sizes: Ints,
-    low: Ints,
-    high_keys: Ints,
-    high_bits: Ints32,
-    high_starts: Ints,
-    high_spacing: Ints,
-    high_set_starts: Ints,
-    high_sets: Words,
-    further_keys: Ints,
-    further_bits: Ints32,
-    further_starts: Ints,
-    further_spacing: Ints,
-    further_set_starts: Ints,
-    further_sets: Words,
-    around_zero: bool,
-    addresses: Ints,
-    begin: Ints,
-    end: Ints,
-    i: int,
-    kinds: Bytes,
-    directions: Ints,
-    shift: Ints,
-    ts: int,
-    exp: int,
-    spare: Words,
-    other: Words,
-    now: Words,
+    groups: GroupColumns, count: int, probes: Probes, i: int, reached: Words, spare: Words, matches: Words
 ) -> bool:
-    """The numbers of the first so many groups that tuple i affects, along all axes; whether any.
+    """Writes the queries of the first `count` groups that tuple i affects along all axes; returns whether a row was
+    visited. `reached` and `spare` are scratch memory.
 
-    `around_zero` says that there are two axes, and all ranges hold 0 along the second one (document 4, section 3.3.2).
-    Then rows matter that are nearer to it than all before, the skyline, and the walk ends with a row that all numbers
-    of the group reach along the second axis. Where no row is beyond 0 there, and all have begun, links lead from one to
-    the next (`skylines.py`).
+    If the ranges are `around_zero`, only rows that are nearer to 0 along the second axis than all rows before them
+    matter, and the walk ends with a row that all queries of the group reach along it. If no row lies beyond 0 there
+    and all have begun, links lead from one such row to the next (`skylines.py`).
     """
+    points, word_starts, sizes, low, highs = groups.stabbing
+    further, around_zero, many_groups = groups.further, groups.around_zero, len(points)
+    (kinds, directions), (headers, begin, end) = probes.axes, probes.partners
+    shift, ts, exp = probes.arrivals.shift, probes.arrivals.ts[i], probes.arrivals.exp[i]
     columns = AXES + len(kinds)
-    something = False
-    many_groups = len(points)
-    for g in range(groups):
-        point, word, width, many = points[g], word_starts[g], word_starts[g + 1] - word_starts[g], sizes[g]
-        for w in range(word, word + width):
-            now[w] = 0
-        for s in range(len(addresses)):
+    any_row = False
+    for g in range(count):
+        word, width, size = word_starts[g], word_starts[g + 1] - word_starts[g], sizes[g]
+        matches[word : word + width] = 0
+        for s in range(len(headers)):
             first, last = begin[s, i], end[s, i]
             if first == last:
                 continue
-            links = around_zero and shift[1, i] >= addresses[s, 4] and exp >= addresses[s, 2]
-            table = table_at(addresses[s, 0], columns + 2 * links, addresses[s, 1])
-            middle = first_from(table, first, last, kinds[0], directions[0], shift[0, i], point)
-            for side in range(2):
+            links = around_zero and shift[1, i] >= headers[s, LINKS_FROM] and exp >= headers[s, LATEST_TS]
+            table = table_at(headers[s, ADDRESS], columns + 2 * links, headers[s, ROWS])
+            middle = first_from(table, first, last, kinds[0], directions[0], shift[0, i], points[g])
+            for side in range(2):  # below the point, then above
                 k = middle - 1 if side == 0 else middle
-                step = -1 if side == 0 else 1
                 older, newer = -MAX, MAX
                 while first <= k < last:
                     row = k
-                    k = table[columns + side, k] if links else k + step
-                    if max(table[TS, row], ts) > min(table[EXP, row], exp):
+                    k = table[columns + side, k] if links else k + 2 * side - 1
+                    if not overlaps(table, row, ts, exp):
                         continue
                     far = place_of(kinds[1], directions[1], table[AXES + 1, row], shift[1, i])
                     if around_zero and not (older < far <= 0 or 0 < far < newer):
                         continue
                     x = place_of(kinds[0], directions[0], table[AXES, row], shift[0, i])
-                    if x < low[0, word * 64] if side == 0 else ~x < high_keys[high_starts[g]]:
-                        break  # no row further out reaches any
-                    something = True
-                    _reaching(
-                        side, x, low[0], word, many, high_keys, high_bits, high_starts[g], high_starts[g + 1],
-                        high_spacing[g], high_set_starts[g], high_sets, width, spare,
-                    )  # fmt: skip
+                    if x < low[word * 64] if side == 0 else ~x < highs.keys[highs.starts[g]]:
+                        break  # rows further out are in no range
+                    any_row = True
+                    if side == 0:
+                        _write_first(rank(low, word * 64, word * 64 + size, x), reached, width)
+                    else:
+                        write_prefix(
+                            highs, g, rank(highs.keys, highs.starts[g], highs.starts[g + 1], ~x), reached, 0, 0
+                        )
+                    left = size
                     if around_zero:
                         order = g if far <= 0 else many_groups + g
-                        reached = _keep(
-                            further_keys, further_bits, further_starts[order], further_starts[order + 1],
-                            further_spacing[order], further_set_starts[order], further_sets, width,
-                            far if far <= 0 else ~far, spare, other,
-                        )  # fmt: skip
+                        left = keep_prefix(further, order, far if far <= 0 else ~far, reached, spare)
                         older, newer = (far, newer) if far <= 0 else (older, far)
-                        for w in range(width):
-                            now[word + w] |= spare[w]
-                        if reached == many:
-                            break
-                        continue
-                    left = many
-                    for axis in range(1, len(kinds)):
-                        place = place_of(kinds[axis], directions[axis], table[AXES + axis, row], shift[axis, i])
-                        for end_of_range in range(2):
-                            order = (2 * axis - 2 + end_of_range) * many_groups + g
+                    else:
+                        for order in range(0, 2 * len(kinds) - 2):
+                            axis = 1 + order // 2
+                            place = place_of(kinds[axis], directions[axis], table[AXES + axis, row], shift[axis, i])
                             if left > 0:
-                                left = _keep(
-                                    further_keys, further_bits, further_starts[order], further_starts[order + 1],
-                                    further_spacing[order], further_set_starts[order], further_sets, width,
-                                    place if end_of_range == 0 else ~place, spare, other,
-                                )  # fmt: skip
+                                key = place if order % 2 == 0 else ~place
+                                left = keep_prefix(further, order * many_groups + g, key, reached, spare)
                     if left > 0:
                         for w in range(width):
-                            now[word + w] |= spare[w]
-    return something
+                            matches[word + w] |= reached[w]
+                    if around_zero and left == size:
+                        break
+    return any_row
 
 
 @kernel
-def _reaching(
-    side: int, x: int, low: Ints, word: int, many: int, keys: Ints, bits: Ints32, start: int, stop: int,
-    spacing: int, base: int, sets: Words, width: int, found: Words,
-) -> None:  # fmt: skip
-    """The numbers of a group that reach a row at x, which is below their point (side 0) or not."""
-    if side == 1:
-        upto = rank(keys, start, stop, ~x)
-        kept = upto // spacing
-        base += kept * width
-        for w in range(width):
-            found[w] = sets[base + w]
-        for k in range(start + kept * spacing, start + upto):
-            bit = bits[k]
-            found[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
-        return
-    upto = rank(low, word * 64, word * 64 + many, x)
+def _write_first(size: int, to: Words, width: int) -> None:
+    """Writes a set of `width` words that has the first `size` bits."""
     for w in range(width):
-        found[w] = ~np.uint64(0) if (w + 1) * 64 <= upto else np.uint64(0)
-    if upto & 63:
-        found[upto >> 6] = (np.uint64(1) << np.uint64(upto & 63)) - np.uint64(1)
-
-
-@kernel
-def _keep(
-    keys: Ints, bits: Ints32, start: int, stop: int, spacing: int, base: int, sets: Words, width: int, x: int,
-    found: Words, other: Words,
-) -> int:  # fmt: skip
-    """Takes from `found` the numbers that do not come up to x in an order of a group; how many come up to it."""
-    upto = rank(keys, start, stop, x)
-    if upto == stop - start:
-        return upto
-    kept = upto // spacing
-    base += kept * width
-    for w in range(width):
-        other[w] = found[w] & sets[base + w]
-    for k in range(start + kept * spacing, start + upto):
-        bit = bits[k]
-        other[bit >> 6] |= found[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
-    for w in range(width):
-        found[w] = other[w]
-    return upto
+        to[w] = ~np.uint64(0) if (w + 1) * 64 <= size else np.uint64(0)
+    if size & 63:
+        to[size >> 6] = (np.uint64(1) << np.uint64(size & 63)) - np.uint64(1)

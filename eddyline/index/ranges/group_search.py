@@ -1,105 +1,103 @@
-"""The numbers of stabbing groups that a tuple affects, by the rows nearest to each group's point."""
+"""Search by stabbing groups, along one axis: the queries of each group that a tuple affects.
+
+Only the rows nearest to a group's point matter: the last one at or below it, and the first one above. The affected
+queries are those whose low end is at most the one, and those whose high end is at least the other.
+Cost for each group: two binary searches among partners, two among queries, and the words of the group.
+(Document 4, section 3.1.2.)
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Ints32, Words
-from eddyline.index.ranges.axes import AXES, EXP, TS, place_of
-from eddyline.index.ranges.prefix_sets import rank
-from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import copy_words, fill_words, table_at
+from eddyline.arrays import Ints, Words
+from eddyline.index.ranges.prefix_sets import rank, write_prefix
+from eddyline.index.ranges.probes import (
+    ADDRESS,
+    AXES,
+    LATEST_TS,
+    LEAST_EXP,
+    ROWS,
+    Arrival,
+    Axes,
+    Partners,
+    overlaps,
+    place_of,
+)
+from eddyline.index.ranges.range_groups import StabbingGroups
+from eddyline.index.runtime.kernel_cache import inlined
+from eddyline.index.runtime.vectors import fill_words, table_at
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@inlined
 def by_groups(
-    groups: int,
-    points: Ints,
-    word_starts: Ints,
-    sizes: Ints,
-    low: Ints,
-    high_keys: Ints,
-    high_bits: Ints32,
-    high_starts: Ints,
-    high_spacing: Ints,
-    high_set_starts: Ints,
-    high_sets: Words,
-    addresses: Ints,
-    begin: Ints,
-    end: Ints,
-    i: int,
-    kinds: Bytes,
-    directions: Ints,
-    by: int,
-    ts: int,
-    exp: int,
-    at: Ints,
-    now: Words,
+    groups: StabbingGroups, count: int, axes: Axes, partners: Partners, arrival: Arrival, at: Ints, matches: Words
 ) -> bool:
-    """The numbers of the first so many groups that tuple i affects, as far as the first axis tells; whether any.
-
-    Two searches a group, the first from where the group before it ended: groups follow one another along the axis.
-    """
+    """Writes the queries of the first `count` groups that a tuple affects along the first axis; returns whether there
+    are any. `at` is scratch memory, by segment: the search of a group starts where the one before it ended, because
+    groups are sorted along the axis."""
+    points, word_starts, sizes, low, highs = groups
+    headers, begin, end = partners
+    kind, direction, columns = axes.kinds[0], axes.directions[0], AXES + len(axes.kinds)
+    i, by, ts, exp = arrival
     one = np.uint64(1)
-    kind, direction, columns = kinds[0], directions[0], AXES + len(kinds)
-    something = False
-    for g in range(groups):
+    any_match = False
+    for g in range(count):
         point = points[g]
-        if g == 0 or point < points[g - 1]:  # hotspots are in order, and so are the others
-            for s in range(len(addresses)):
+        if g == 0 or point < points[g - 1]:  # the hotspots are sorted, and so are the other groups
+            for s in range(len(headers)):
                 at[s] = begin[s, i]
         has_below = has_above = False
         below = above = 0
-        for s in range(len(addresses)):
+        for s in range(len(headers)):
             first, last = begin[s, i], end[s, i]
             if first == last:
                 continue
-            table = table_at(addresses[s, 0], columns, addresses[s, 1])
-            p = at[s]
-            step = 1
-            while p + step <= last and place_of(kind, direction, table[AXES, p + step - 1], by) <= point:
-                p += step
-                step *= 2
-            n = min(step, last - p)
-            while n > 0:
-                half = n >> 1
-                if place_of(kind, direction, table[AXES, p + half], by) <= point:
-                    p += half + 1
-                    n -= half + 1
-                else:
-                    n = half
-            at[s] = p
-            all_count = ts <= addresses[s, 3] and addresses[s, 2] <= exp
-            k = p - 1
-            while not all_count and k >= first and max(table[TS, k], ts) > min(table[EXP, k], exp):
-                k -= 1
-            if k >= first:
-                x = place_of(kind, direction, table[AXES, k], by)
-                below = max(below, x) if has_below else x
-                has_below = True
-            k = p
-            while not all_count and k < last and max(table[TS, k], ts) > min(table[EXP, k], exp):
+            table = table_at(headers[s, ADDRESS], columns, headers[s, ROWS])
+            at[s] = k = _first_above(table, at[s], last, kind, direction, by, point)
+            all_overlap = ts <= headers[s, LEAST_EXP] and headers[s, LATEST_TS] <= exp
+            while not all_overlap and k < last and not overlaps(table, k, ts, exp):
                 k += 1
             if k < last:
                 x = place_of(kind, direction, table[AXES, k], by)
                 above = min(above, x) if has_above else x
                 has_above = True
-        word, width, many = word_starts[g], word_starts[g + 1] - word_starts[g], sizes[g]
-        first_part = rank(low, word * 64, word * 64 + many, below) if has_below else 0
-        second_part = 0
-        if has_above and first_part < many:
-            second_part = rank(high_keys, high_starts[g], high_starts[g + 1], ~above)
-        something |= first_part + second_part > 0
-        full = first_part >> 6
-        fill_words(now, word, full)
-        kept = second_part // high_spacing[g]
-        base = high_set_starts[g] + kept * width
-        copy_words(now, word + full, high_sets, base + full, width - full)
-        if first_part & 63:
-            now[word + full] |= (one << np.uint64(first_part & 63)) - one
-        for k in range(high_starts[g] + kept * high_spacing[g], high_starts[g] + second_part):
-            bit = high_bits[k]
-            now[word + (bit >> 6)] |= one << np.uint64(bit & 63)
-    return something
+            k = at[s] - 1
+            while not all_overlap and k >= first and not overlaps(table, k, ts, exp):
+                k -= 1
+            if k >= first:
+                x = place_of(kind, direction, table[AXES, k], by)
+                below = max(below, x) if has_below else x
+                has_below = True
+        word, size = word_starts[g], sizes[g]
+        reach_below = rank(low, word * 64, word * 64 + size, below) if has_below else 0
+        reach_above = 0
+        if has_above and reach_below < size:
+            reach_above = rank(highs.keys, highs.starts[g], highs.starts[g + 1], ~above)
+        any_match |= reach_below + reach_above > 0
+        full = reach_below >> 6
+        fill_words(matches, word, full)
+        write_prefix(highs, g, reach_above, matches, word, full)
+        if reach_below & 63:
+            matches[word + full] |= (one << np.uint64(reach_below & 63)) - one
+    return any_match
+
+
+@inlined
+def _first_above(table: Ints, at: int, last: int, kind: int, direction: int, by: int, point: int) -> int:
+    """The first row from `at` on that lies above a point, by steps that double, then by a binary search."""
+    step = 1
+    while at + step <= last and place_of(kind, direction, table[AXES, at + step - 1], by) <= point:
+        at += step
+        step *= 2
+    n = min(step, last - at)
+    while n > 0:
+        half = n >> 1
+        if place_of(kind, direction, table[AXES, at + half], by) <= point:
+            at += half + 1
+            n -= half + 1
+        else:
+            n = half
+    return at

@@ -1,35 +1,34 @@
-"""Prefix sets: for numbers in an order, the set of the first so many of them, as bits.
+"""Prefix sets: for queries sorted by one bound, bitmaps of the first k queries, stored for every `spacing`-th k.
 
-The numbers that accept x at one end of their ranges are the first ones in the order of those ends. Every so often the
-set is kept; the numbers between it and the place asked for are added one by one. There may be several orders, each over
-bits of its own. Cost of a set: a search, its words, and up to `spacing` bits; kept are about 256 sets of an order, so
-that n numbers take 32 n bytes, and no more than one for 16 numbers.
+The queries whose bound accepts x are the first k in the order of the bound. A set is a stored one plus the bits of the
+entries that follow it. There can be several orders, each over its own bits.
+A lookup costs one binary search, the words of the set, and at most `spacing` bit updates. At most about 256 sets of an
+order are stored, and one for at least 16 queries: n queries take about 32 n bytes. (Document 4, section 3.2.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from eddyline.arrays import Ints, Ints32, Words
-from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import on_lines
+from eddyline.index.runtime.kernel_cache import inlined, kernel
+from eddyline.index.runtime.vectors import copy_words, intersect, on_lines
 
-MOST_KEPT = 256
+MOST_STORED = 256
 LEAST_SPACING = 16
 
 
-@dataclass(frozen=True)
-class PrefixSets:
-    """Order g has the keys at starts[g] … starts[g + 1], ascending; each has a bit, among widths[g] words."""
+class PrefixSets(NamedTuple):
+    """Order g has the entries starts[g] … starts[g + 1]: ascending keys, each with a bit among widths[g] words."""
 
     keys: Ints
     bits: Ints32
     starts: Ints
     widths: Ints
     spacing: Ints
-    set_starts: Ints
+    set_starts: Ints  # by order, where its first stored set begins in `sets`
     sets: Words
 
     @property
@@ -44,40 +43,88 @@ NO_SETS = PrefixSets(
 
 def prefix_sets(keys: Ints, bits: Ints32, starts: Ints, widths: Ints) -> PrefixSets:
     sizes = np.diff(starts)
-    spacing = np.maximum(LEAST_SPACING, -(-sizes // MOST_KEPT))
+    spacing = np.maximum(LEAST_SPACING, -(-sizes // MOST_STORED))
     set_starts = np.append(0, np.cumsum((sizes // spacing + 1) * widths))
-    sets = on_lines((int(set_starts[-1]),), np.uint64)
-    _fill(bits, starts, widths, spacing, set_starts, sets)
-    return PrefixSets(keys, bits, starts, widths, spacing, set_starts, sets)
+    prefixes = PrefixSets(keys, bits, starts, widths, spacing, set_starts, on_lines((int(set_starts[-1]),), np.uint64))
+    _fill(prefixes)
+    return prefixes
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def _fill(bits: Ints32, starts: Ints, widths: Ints, spacing: Ints, set_starts: Ints, sets: Words) -> None:
-    for g in range(len(widths)):
-        width = widths[g]
-        now = np.zeros(width, np.uint64)
-        at = set_starts[g]
-        for rank in range(starts[g + 1] - starts[g] + 1):
-            if rank % spacing[g] == 0:
-                sets[at : at + width] = now
+def _fill(prefixes: PrefixSets) -> None:
+    bits, starts, sets = prefixes.bits, prefixes.starts, prefixes.sets
+    for g in range(len(prefixes.widths)):
+        width, spacing = prefixes.widths[g], prefixes.spacing[g]
+        current = np.zeros(width, np.uint64)
+        at = prefixes.set_starts[g]
+        for k in range(starts[g + 1] - starts[g] + 1):
+            if k % spacing == 0:
+                sets[at : at + width] = current
                 at += width
-            if rank < starts[g + 1] - starts[g]:
-                bit = bits[starts[g] + rank]
-                now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+            if k < starts[g + 1] - starts[g]:
+                bit = bits[starts[g] + k]
+                current[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
 
 
-@kernel
+@inlined
 def rank(keys: Ints, start: int, stop: int, x: int) -> int:
-    """How many of keys[start:stop], ascending, are at most x."""
+    """The number of keys[start:stop], ascending, that are at most x."""
     at = start
     n = stop - start
     while n > 1:
         half = n >> 1
-        at += half * (keys[at + half - 1] <= x)  # no branch: which way to go cannot be foreseen
+        at += half * (keys[at + half - 1] <= x)  # no branch to mispredict
         n -= half
     if n == 1 and keys[at] <= x:
         at += 1
     return at - start
+
+
+@inlined
+def write_prefix(prefixes: PrefixSets, order: int, size: int, to: Words, at: int, skipped: int) -> None:
+    """Writes the set of the first `size` entries of an order to the words from `at` on, except its first `skipped`
+    words, which the caller has filled."""
+    spacing, width, start = prefixes.spacing[order], prefixes.widths[order], prefixes.starts[order]
+    stored = size // spacing
+    base = prefixes.set_starts[order] + stored * width
+    copy_words(to, at + skipped, prefixes.sets, base + skipped, width - skipped)
+    for k in range(start + stored * spacing, start + size):
+        bit = prefixes.bits[k]
+        to[at + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@kernel
+def keep_prefix(prefixes: PrefixSets, order: int, x: int, current: Words, spare: Words) -> int:
+    """Removes from `current` the bits whose key in an order is above x; returns how many keys are not."""
+    start, stop = prefixes.starts[order], prefixes.starts[order + 1]
+    size = rank(prefixes.keys, start, stop, x)
+    if size == stop - start:
+        return size
+    spacing, width = prefixes.spacing[order], prefixes.widths[order]
+    stored = size // spacing
+    base = prefixes.set_starts[order] + stored * width
+    for w in range(width):
+        spare[w] = current[w] & prefixes.sets[base + w]
+    for k in range(start + stored * spacing, start + size):
+        bit = prefixes.bits[k]
+        spare[bit >> 6] |= current[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
+    for w in range(width):
+        current[w] = spare[w]
+    return size
+
+
+@kernel
+def accept(prefixes: PrefixSets, order: int, x: int, current: Words, to: Words) -> None:
+    """to = current ∩ the bits whose key is at most x, in an order over all bits."""
+    start, spacing = prefixes.starts[order], prefixes.spacing[order]
+    size = rank(prefixes.keys, start, prefixes.starts[order + 1], x)
+    stored = size // spacing
+    base = prefixes.set_starts[order] + stored * len(current)
+    for w in range(0, len(current), 64):
+        intersect(to, w, current, w, prefixes.sets, base + w, current, w)
+    for k in range(start + stored * spacing, start + size):
+        bit = prefixes.bits[k]
+        to[bit >> 6] |= current[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))

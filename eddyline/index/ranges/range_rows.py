@@ -1,108 +1,95 @@
-"""Which rows a tuple gives to the queries it affects: for every (tuple, query) the rows that the query's ranges hold.
+"""Joined rows: for each arriving tuple and each query it affects, the partners that lie in the query's ranges.
 
-Rows lie along axes (`range_search.py`); those within a query's range along the first one are consecutive.
+The partners in a query's range along the first axis are consecutive rows of the segment.
+Cost for each tuple and query: O(log partners + rows in range); the rows of a tuple are sorted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Ints32
-from eddyline.index.ranges.axes import AXES, EXP, TS, Arrivals, Axes, first_from, place_of, seen
+from eddyline.arrays import Ints, Ints32
+from eddyline.index.ranges.probes import AXES, Arrivals, Axes, AxisRanges, first_from, holds_row, overlaps, place_of
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.row_sets import Lists
 
 
-@dataclass(frozen=True)
-class Asked:
-    """By query: its range along each axis, and the least arrival number of a row it sees."""
+class SegmentJoin(NamedTuple):
+    """Arriving tuples, the queries that each affects, and its partners in one segment."""
 
-    low: Ints
-    high: Ints
-    since: Ints
+    starts: Ints
+    members: Ints32  # tuple i affects the queries members[starts[i]:starts[i + 1]]
+    ranges: AxisRanges  # by axis and query
+    since: Ints  # by query, the least arrival number of a row that is visible to it
+    axes: Axes
+    arrivals: Arrivals
+    table: Ints  # the segment
+    begin: Ints  # by tuple, its partners
+    end: Ints
 
 
-def count_rows(
-    queries: Lists, asked: Asked, axes: Axes, arrivals: Arrivals, segment: Ints, begin: Ints, end: Ints
-) -> Ints:
-    """How many rows of a segment each tuple gives to its queries together."""
-    counts = np.zeros(len(arrivals), np.int64)
-    nowhere = np.empty(0, np.int64)
-    _rows(
-        queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
-        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, nowhere, counts, nowhere, nowhere,
-        nowhere,
-    )  # fmt: skip
+class JoinedRows(NamedTuple):
+    """Tuples, positions of rows in their segment, and positions of queries, sorted in that order."""
+
+    tuples: Ints
+    places: Ints
+    queries: Ints
+
+    @classmethod
+    def allocate(cls, rows: int) -> JoinedRows:
+        return cls(np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64))
+
+
+_NOWHERE = JoinedRows.allocate(0)
+
+
+def count_rows(join: SegmentJoin) -> Ints:
+    """The number of joined rows of each tuple, over all queries it affects."""
+    counts = np.zeros(len(join.begin), np.int64)
+    _rows(join, _NOWHERE.places, counts, _NOWHERE)
     return counts
 
 
-def list_rows(
-    queries: Lists, asked: Asked, axes: Axes, arrivals: Arrivals, segment: Ints, begin: Ints, end: Ints, place: Ints,
-    total: int,
-) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    """(tuple, place of the row, query), in that order; `total` is what `count_rows` gives."""
-    found = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    counts = np.zeros(len(arrivals), np.int64)
-    _rows(
-        queries.starts, queries.members, asked.low, asked.high, asked.since, segment, begin, end, axes.kinds,
-        axes.directions, arrivals.shift, arrivals.ts, arrivals.exp, arrivals.first, place, counts, *found,
-    )  # fmt: skip
-    return found
+def list_rows(join: SegmentJoin, places: Ints, total: int) -> JoinedRows:
+    """The joined rows; `places` has the position of each row of the table, `total` is their number (`count_rows`)."""
+    joined = JoinedRows.allocate(total)
+    _rows(join, places, np.zeros(len(join.begin), np.int64), joined)
+    return joined
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def _rows(
-    starts: Ints,
-    members: Ints32,
-    low: Ints,
-    high: Ints,
-    since: Ints,
-    table: Ints,
-    begin: Ints,
-    end: Ints,
-    kinds: Bytes,
-    directions: Ints,
-    shift: Ints,
-    own_ts: Ints,
-    own_exp: Ints,
-    own_first: Ints,
-    place: Ints,
-    counts: Ints,
-    found_tuple: Ints,
-    found_place: Ints,
-    found_query: Ints,
-) -> None:
-    """Counts rows, and lists them if there is room. O(log rows + rows in range) for every tuple and query; a sort of
-    what each tuple gives."""
-    listing = len(found_tuple) > 0
+def _rows(join: SegmentJoin, places: Ints, counts: Ints, joined: JoinedRows) -> None:
+    """Counts the joined rows of each tuple, and lists them if there is room."""
+    starts, members, ranges, since, axes, arrivals, table, begin, end = join
+    kind, direction, shift = axes.kinds[0], axes.directions[0], arrivals.shift
+    low, high = ranges.low[0], ranges.high[0]
+    tuples, rows, queries = joined
+    listing = len(tuples) > 0
     at = 0
     for i in range(len(counts)):
         first, last = begin[i], end[i]
         if first == last:
             continue
-        before = at
+        ts, exp, by, before = arrivals.ts[i], arrivals.exp[i], shift[0, i], at
         for m in range(starts[i], starts[i + 1]):
             q = members[m]
-            if own_first[i] < since[q]:
+            if arrivals.first[i] < since[q]:
                 continue
-            k = first_from(table, first, last, kinds[0], directions[0], shift[0, i], low[0, q])
-            while k < last and place_of(kinds[0], directions[0], table[AXES, k], shift[0, i]) <= high[0, q]:
-                if max(table[TS, k], own_ts[i]) <= min(table[EXP, k], own_exp[i]) and seen(
-                    table, k, i, q, low, high, kinds, directions, shift, since[q]
-                ):
+            k = first_from(table, first, last, kind, direction, by, low[q])
+            while k < last and place_of(kind, direction, table[AXES, k], by) <= high[q]:
+                if overlaps(table, k, ts, exp) and holds_row(ranges, q, table, k, axes, shift, i, since[q]):
                     if listing:
-                        found_place[at] = (place[k] << 32) | np.int64(q)
+                        rows[at] = (places[k] << 32) | np.int64(q)
                     at += 1
                 k += 1
         counts[i] = at - before
         if listing:
-            found_place[before:at].sort()
+            rows[before:at].sort()
             for k in range(before, at):
-                found_tuple[k] = i
-                found_query[k] = found_place[k] & 0xFFFFFFFF
-                found_place[k] >>= 32
+                tuples[k] = i
+                queries[k] = rows[k] & 0xFFFFFFFF
+                rows[k] >>= 32

@@ -1,102 +1,72 @@
-"""Numbers that a tuple affects, found one by one, by sets over all numbers, or by merging them with its partners."""
+"""Search without groups: queries one by one, by bitmaps over all queries, or merged with the partners in order.
+
+These are the parts of the strategies select_first, join_first, merge and vanilla (`range_search.py`), and the test of a
+tuple's own attributes, which all strategies share. (Document 4, sections 3.1.1 and 4.1.)
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Ints32, Words
-from eddyline.index.ranges.axes import AXES, EXP, TS, first_from, place_of, seen
-from eddyline.index.ranges.prefix_sets import rank
+from eddyline.arrays import Ints, Words
+from eddyline.index.ranges.prefix_sets import PrefixSets, accept, rank
+from eddyline.index.ranges.probes import (
+    ADDRESS,
+    AXES,
+    LATEST_FIRST,
+    LATEST_TS,
+    LEAST_EXP,
+    ROWS,
+    AxisRanges,
+    Probes,
+    first_from,
+    holds_row,
+    overlaps,
+    place_of,
+)
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import intersect, lowest_bit, table_at
+from eddyline.index.runtime.vectors import lowest_bit, table_at, unite
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def some_row(
-    addresses: Ints,
-    begin: Ints,
-    end: Ints,
-    i: int,
-    bit: int,
-    first: int,
-    last: int,
-    low: Ints,
-    high: Ints,
-    kinds: Bytes,
-    directions: Ints,
-    shift: Ints,
-    ts: int,
-    exp: int,
-    since: int,
-) -> bool:
-    """Whether there is a row for tuple i and the number of a bit, whose range along the first axis is first … last."""
-    kind, direction, by = kinds[0], directions[0], shift[0, i]
-    for s in range(len(addresses)):
+def some_row(ranges: AxisRanges, bit: int, first: int, last: int, probes: Probes, i: int, since: int) -> bool:
+    """Whether a partner of tuple i lies in the ranges of a query and is visible to it. `first` … `last` is the query's
+    range along the first axis. O(log partners), and the partners in that range if there are further axes."""
+    (headers, begin, end), axes, shift = probes.partners, probes.axes, probes.arrivals.shift
+    kind, direction, by = axes.kinds[0], axes.directions[0], shift[0, i]
+    ts, exp = probes.arrivals.ts[i], probes.arrivals.exp[i]
+    for s in range(len(headers)):
         stop = end[s, i]
-        if begin[s, i] == stop or addresses[s, 5] < since:
+        if begin[s, i] == stop or headers[s, LATEST_FIRST] < since:
             continue
-        table = table_at(addresses[s, 0], AXES + len(kinds), addresses[s, 1])
+        table = table_at(headers[s, ADDRESS], AXES + len(axes.kinds), headers[s, ROWS])
         k = first_from(table, begin[s, i], stop, kind, direction, by, first)
-        all_count = ts <= addresses[s, 3] and addresses[s, 2] <= exp
+        all_overlap = ts <= headers[s, LEAST_EXP] and headers[s, LATEST_TS] <= exp
         while k < stop and place_of(kind, direction, table[AXES, k], by) <= last:
-            counts = all_count or max(table[TS, k], ts) <= min(table[EXP, k], exp)
-            if counts and seen(table, k, i, bit, low, high, kinds, directions, shift, since):
+            joins = all_overlap or overlaps(table, k, ts, exp)
+            if joins and holds_row(ranges, bit, table, k, axes, shift, i, since):
                 return True
             k += 1
     return False
 
 
 @kernel
-def accept(
-    keys: Ints,
-    bits: Ints32,
-    starts: Ints,
-    spacing: Ints,
-    set_starts: Ints,
-    sets: Words,
-    order: int,
-    x: int,
-    now: Words,
-    then: Words,
-) -> None:
-    """then = now ∩ the numbers that come up to x in an order over all bits."""
-    start = starts[order]
-    upto = rank(keys, start, starts[order + 1], x)
-    kept = upto // spacing[order]
-    base = set_starts[order] + kept * len(now)
-    for w in range(0, len(now), 64):
-        intersect(then, w, now, w, sets, base + w, now, w)
-    for k in range(start + kept * spacing[order], start + upto):
-        bit = bits[k]
-        then[bit >> 6] |= now[bit >> 6] & (np.uint64(1) << np.uint64(bit & 63))
-
-
-@kernel
 def sweep(
-    keys: Ints,
-    bits: Ints32,
-    starts: Ints,
-    spacing: Ints,
-    set_starts: Ints,
-    sets: Words,
-    lows: int,
-    highs: int,
-    x: int,
-    present: Words,
-    accepting: Words,
-    spare: Words,
+    own: PrefixSets, lows: int, highs: int, x: int, present: Words, accepting: Words, spare: Words
 ) -> tuple[int, int]:
-    """Brings the numbers that accept x, as the first own attribute, from those that accept the x before: the first
-    `lows` in the order of low ends and the first `highs` in that of high ends. Returns the new `lows` and `highs`. A
-    wide step, or one back, is begun from the sets that are kept."""
+    """Updates `accepting`, the queries that accept x as the first own attribute, from those for the previous x.
+
+    These were the first `lows` in the order of low ends and the first `highs` in the order of high ends (-1: none yet);
+    returns the new `lows` and `highs`. A wide step, or a step back, starts from the stored sets."""
     one = np.uint64(1)
+    keys, bits, starts = own.keys, own.bits, own.starts
     low_end, high_end = rank(keys, 0, starts[1], x), rank(keys, starts[1], starts[2], ~x)
     back = low_end < lows or high_end > highs
-    if lows < 0 or back or low_end - lows + highs - high_end > 2 * spacing[0]:
-        accept(keys, bits, starts, spacing, set_starts, sets, 0, x, present, spare)
-        accept(keys, bits, starts, spacing, set_starts, sets, 1, ~x, spare, accepting)
+    if lows < 0 or back or low_end - lows + highs - high_end > 2 * own.spacing[0]:
+        accept(own, 0, x, present, spare)
+        accept(own, 1, ~x, spare, accepting)
         return low_end, high_end
     for k in range(lows, low_end):
         bit = bits[k]
@@ -108,52 +78,58 @@ def sweep(
 
 
 @kernel
-def by_merging(
-    stab_keys: Ints,
-    stab_bits: Ints32,
-    numbers: int,
-    high: Ints,
-    addresses: Ints,
-    begin: Ints,
-    end: Ints,
-    i: int,
-    kinds: Bytes,
-    directions: Ints,
-    by: int,
-    ts: int,
-    exp: int,
-    now: Words,
+def by_partners(
+    by_ends: PrefixSets, present: Words, probes: Probes, i: int, matches: Words, spare: Words, other: Words
 ) -> None:
-    """O(numbers + partners)."""
-    kind, direction, columns = kinds[0], directions[0], AXES + len(kinds)
-    now[:] = 0
-    for s in range(len(addresses)):
-        table = table_at(addresses[s, 0], columns, addresses[s, 1])
-        k, last = begin[s, i], end[s, i]
-        for n in range(numbers):
-            while k < last and (
-                place_of(kind, direction, table[AXES, k], by) < stab_keys[n]
-                or max(table[TS, k], ts) > min(table[EXP, k], exp)
-            ):
-                k += 1
-            if k == last:
-                break
-            bit = stab_bits[n]
-            if place_of(kind, direction, table[AXES, k], by) <= high[bit]:
-                now[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+    """Writes the queries whose range along the first axis holds some partner of tuple i, found partner by partner.
+    `spare` and `other` are scratch memory. O(partners * words)."""
+    (headers, begin, end), axes, words = probes.partners, probes.axes, len(present)
+    ts, exp, by = probes.arrivals.ts[i], probes.arrivals.exp[i], probes.arrivals.shift[0, i]
+    matches[:] = 0
+    for s in range(len(headers)):
+        table = table_at(headers[s, ADDRESS], AXES + len(axes.kinds), headers[s, ROWS])
+        for k in range(begin[s, i], end[s, i]):
+            if overlaps(table, k, ts, exp):
+                x = place_of(axes.kinds[0], axes.directions[0], table[AXES, k], by)
+                accept(by_ends, 0, x, present, spare)
+                accept(by_ends, 1, ~x, spare, other)
+                for w in range(0, words, 64):
+                    unite(matches, w, other, w)
 
 
 @kernel
-def accepting_numbers(own_low: Ints, own_high: Ints, own: Ints, i: int, present: Words, now: Words) -> None:
-    """The numbers that accept a tuple's own attributes, compared one by one."""
+def by_merging(by_ends: PrefixSets, high: Ints, probes: Probes, i: int, matches: Words) -> None:
+    """Writes the same queries, found by merging queries and partners in the order of the axis.
+    O(queries + partners)."""
+    (headers, begin, end), (kinds, directions), arrivals = probes.partners, probes.axes, probes.arrivals
+    kind, direction, by, ts, exp = kinds[0], directions[0], arrivals.shift[0, i], arrivals.ts[i], arrivals.exp[i]
+    keys, bits, queries = by_ends.keys, by_ends.bits, by_ends.starts[1]
+    matches[:] = 0
+    for s in range(len(headers)):
+        table = table_at(headers[s, ADDRESS], AXES + len(kinds), headers[s, ROWS])
+        n = 0  # the next query by low end that no partner so far reaches
+        for k in range(begin[s, i], end[s, i]):
+            if overlaps(table, k, ts, exp):
+                x = place_of(kind, direction, table[AXES, k], by)
+                while n < queries and keys[n] <= x:
+                    bit = bits[n]
+                    if x <= high[bit]:
+                        matches[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+                    n += 1
+
+
+@kernel
+def by_comparing(accepted: AxisRanges, own: Ints, i: int, present: Words, matches: Words) -> None:
+    """Writes the queries that accept the own attributes of tuple i, compared one by one. O(queries)."""
+    low, high = accepted
     for w in range(len(present)):
         rest = present[w]
-        now[w] = 0
+        matches[w] = 0
         while rest != 0:
             k = lowest_bit(rest)
             rest &= rest - np.uint64(1)
             accepts = True
-            for a in range(len(own_low)):
-                accepts &= own_low[a, w * 64 + k] <= own[2 * a, i] <= own_high[a, w * 64 + k]
+            for a in range(len(low)):
+                accepts &= low[a, w * 64 + k] <= own[2 * a, i] <= high[a, w * 64 + k]
             if accepts:
-                now[w] |= np.uint64(1) << np.uint64(k)
+                matches[w] |= np.uint64(1) << np.uint64(k)

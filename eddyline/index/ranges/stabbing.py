@@ -1,8 +1,8 @@
-"""Stabbing partitions: ranges in groups, each with a point that all its ranges hold (document 4, section 2.1).
+"""Stabbing partitions: ranges in groups, so that all ranges of a group contain a common point.
 
-Ranges are closed, over integers, and not empty. The canonical partition goes through them by their low ends and begins
-a group when a range lies beyond the ends of all before it: no partition has fewer groups. Its groups follow one another
-along the axis, and so do the parts that the ranges of each have in common.
+Ranges are closed, over integers, and not empty. The canonical partition visits them by their low ends and starts a
+group when a range begins after the least high end of the current group. No partition has fewer groups. Groups are
+sorted along the axis, and so are the intersections of their ranges. O(n log n). (Document 4, section 2.1.)
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from eddyline.index.runtime.kernel_cache import kernel
 
 @dataclass(frozen=True)
 class Partition:
-    """Ranges by group, and by low end within a group; group g has those at starts[g] … starts[g + 1] of the order.
-
-    All its ranges hold what lies between first[g] and last[g].
-    """
+    """Ranges sorted by group, then by low end: group g has the ranges starts[g] … starts[g + 1] of `order`, and their
+    intersection is first[g] … last[g]."""
 
     order: Ints
     starts: Ints
@@ -53,15 +51,15 @@ def canonical(low: Ints, high: Ints) -> Partition:
 
 @kernel
 def _begins(low: Ints, high: Ints) -> Ints:
-    """Where groups begin among ranges sorted by their low ends. O(n)."""
-    found = np.empty(len(low), np.int64)
+    """The positions where groups begin, among ranges sorted by their low ends. O(n)."""
+    begins = np.empty(len(low), np.int64)
     groups = 0
-    least = np.int64(0)  # of the high ends in the group
+    least = np.int64(0)  # high end in the group
     for i in range(len(low)):
         if groups == 0 or low[i] > least:
-            found[groups] = i
+            begins[groups] = i
             groups += 1
             least = high[i]
         else:
             least = min(least, high[i])
-    return found[:groups]
+    return begins[:groups]

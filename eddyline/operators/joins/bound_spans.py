@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eddyline.arrays import Ints, Mask
 from eddyline.index.filters.domains import as_integers
-from eddyline.index.ranges.axes import INTEGERS
+from eddyline.index.ranges.probes import INTEGERS
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.placed_axes import span
 from eddyline.operators.query_runs import QueryRuns

@@ -12,7 +12,7 @@ from eddyline import types as t
 from eddyline.arrays import Ints, Mask
 from eddyline.index.filters.clauses import number_ranges
 from eddyline.index.filters.domains import as_integers
-from eddyline.index.ranges.axes import DOUBLES, INTEGERS, Axes
+from eddyline.index.ranges.probes import DOUBLES, INTEGERS, Axes
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.differences import Span

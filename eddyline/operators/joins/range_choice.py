@@ -15,8 +15,8 @@ import numpy as np
 
 from eddyline.arrays import Bytes, Doubles, Ints
 from eddyline.index.filters.domains import sortable
-from eddyline.index.ranges.axes import DOUBLES, Arrivals, Partners
 from eddyline.index.ranges.histograms import BUCKETS, Histogram, near_optimal
+from eddyline.index.ranges.probes import DOUBLES, Probes
 from eddyline.index.ranges.range_groups import RangeGroups
 from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.routing.calibration import WORTH_MEASURING, join_costs
@@ -52,12 +52,13 @@ class Estimates:
         self.shape = Shape.of(groups)
         bits = groups.bits
         self.all = Acceptance(groups, bits)
-        self.scattered = Acceptance(groups, bits[bits >= 64 * groups.word_starts[groups.hot]])
+        self.scattered = Acceptance(groups, bits[bits >= 64 * groups.columns.stabbing.word_starts[groups.columns.hot]])
 
-    def choose(self, arrivals: Arrivals, partners: Partners) -> tuple[Bytes, Doubles]:
+    def choose(self, probes: Probes) -> tuple[Bytes, Doubles]:
         """The strategy of each tuple and its expected nanoseconds."""
+        partners, own = probes.partners, probes.arrivals.own
         m = (partners.end - partners.begin).sum(axis=0).astype(np.float64)
-        expected = Expected(m, self.all.estimate(arrivals.own), self.scattered.estimate(arrivals.own))
+        expected = Expected(m, self.all.estimate(own), self.scattered.estimate(own))
         kind = self.shape.kind
         costs = join_costs(kind) if self.shape.queries >= WORTH_MEASURING else default_costs()[kind]
         return costs.choose(self.shape, expected)
@@ -72,8 +73,8 @@ class Decisions:
     measured: float = 0.0
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, how: Bytes, expected: float, measured: float) -> None:
-        counts = np.bincount(how, minlength=len(STRATEGIES)).tolist()
+    def add(self, strategies: Bytes, expected: float, measured: float) -> None:
+        counts = np.bincount(strategies, minlength=len(STRATEGIES)).tolist()
         with self._lock:
             for strategy, n in zip(STRATEGIES, counts, strict=True):
                 if n:

@@ -18,9 +18,9 @@ import numpy as np
 from eddyline.arrays import Ints
 from eddyline.index.filters.domains import as_integers
 from eddyline.index.keys.sorted_runs import equal_ranges, portions
-from eddyline.index.ranges.axes import Arrivals, Axes, Doubts, Partners, all_addresses
+from eddyline.index.ranges.probes import Arrivals, AxisRanges, Partners, Probes, Visibility, join_headers
 from eddyline.index.ranges.range_groups import RangeGroups, as_words, range_groups
-from eddyline.index.ranges.range_rows import Asked, count_rows, list_rows
+from eddyline.index.ranges.range_rows import JoinedRows, SegmentJoin, count_rows, list_rows
 from eddyline.index.ranges.range_search import STRATEGIES, affected
 from eddyline.index.runtime.parallel import LARGEST, in_portions
 from eddyline.index.runtime.row_sets import Containers, Lists
@@ -29,9 +29,9 @@ from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.bound_spans import BoundSpans
 from eddyline.operators.joins.placed_axes import Direction, PlacedTime, span
 from eddyline.operators.joins.range_choice import Decisions, Estimates, most_selective, selectivity, some
+from eddyline.operators.joins.sorted_rows import SortedRows, sorted_rows
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
-from eddyline.operators.ranked import Ranked, ranked
 from eddyline.operators.room import PAIR
 from eddyline.plan.range_probes import RangeProbe
 from eddyline.state.buffers.buffer import StateBuffer
@@ -70,8 +70,8 @@ class RangedSide:
     def _indexed(self, queries: QueryRows, positions: Ints, functions: Functions) -> Indexed:
         kept, low, high, own_low, own_high = self.direction.ranges(queries, positions, functions)
         groups = range_groups(positions[kept], low, high, list(zip(own_low, own_high, strict=True)))
-        since = np.zeros(len(groups.numbers), np.int64)
-        since[groups.bits] = queries.since_at(groups.numbers[groups.bits].astype(np.int64))
+        since = np.zeros(len(groups.slots), np.int64)
+        since[groups.bits] = queries.since_at(groups.slots[groups.bits].astype(np.int64))
         return Indexed(groups, since)
 
     def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: StateBuffer) -> Probing | None:
@@ -79,7 +79,7 @@ class RangedSide:
         functions = step.functions
         self._choose_axis(step, delta, stem)
         direction = self.direction
-        rows = [ranked(s, key, direction.axes, functions) for s in stem.segments]
+        rows = [sorted_rows(s, key, direction.axes, functions) for s in stem.segments]
         nothing = np.zeros(len(delta), np.bool_)
         own = np.empty((2 * len(direction.plan.own), len(delta)), np.int64)
         for i, expr in enumerate(direction.plan.own_exprs):
@@ -97,11 +97,14 @@ class RangedSide:
         slots = np.where(nothing, NO_MATCH, slots)
         where = [equal_ranges(r.slots, slots) for r in rows]
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
-        arrivals = Arrivals(shift, delta.ts, delta.exp, delta.first, own)
-        partners = Partners([r.table for r in rows], begin, end, all_addresses([r.address for r in rows]))
+        probes = Probes(
+            direction.places,
+            Arrivals(shift, delta.ts, delta.exp, delta.first, own),
+            Partners(join_headers([r.header for r in rows]), begin, end),
+        )
         runs = self.runs(step.queries, functions)
         time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, PlacedTime)), -1)
-        return Probing(self, step, delta, arrivals, tuple(rows), partners, direction.places, runs, time_axis)
+        return Probing(self, step, delta, tuple(rows), probes, runs, time_axis)
 
     def _choose_axis(self, step: Step, delta: Delta, stem: StateBuffer) -> None:
         """Puts the axis first along which ranges hold the fewest rows of a sample; again when there are four times as
@@ -125,25 +128,14 @@ class RangedSide:
 
 
 @dataclass(frozen=True)
-class JoinedRows:
-    """Tuples, positions of rows in their segment, and positions of queries, sorted in that order."""
-
-    tuples: Ints
-    places: Ints
-    queries: Ints
-
-
-@dataclass(frozen=True)
 class Probing:
     """A deferred probe of tuples of one input, over immutable views of rows and queries."""
 
     side: RangedSide
     step: Step
     delta: Delta
-    arrivals: Arrivals
-    rows: tuple[Ranked, ...]
-    partners: Partners
-    axes: Axes
+    rows: tuple[SortedRows, ...]
+    probes: Probes
     runs: tuple[Run[Indexed], ...]
     time_axis: int  # the axis of the queries' own windows, -1 if they have none
 
@@ -170,50 +162,47 @@ class Probing:
 
     def row_counts(self) -> Ints:
         """The number of joined rows of each tuple, over all queries it affects."""
-        return self._totals(lambda start, stop: self._rows_of(self._sets(start, stop).listed(), start, stop))
+        return self._totals(lambda start, stop: self._rows_of(self._sets(start, stop).listed(), start))
 
     def pairs(self) -> list[list[JoinedRows]]:
         """The joined rows by segment, in portions."""
         by_segment: list[list[JoinedRows]] = [[] for _ in self.rows]
         for first, queries in self.listed:
-            counts = self._rows_of(queries, first, first + len(queries))
-            for s, (mine, rows, count) in enumerate(zip(by_segment, self.rows, counts, strict=True)):
+            for s, (parts, count) in enumerate(zip(by_segment, self._rows_of(queries, first), strict=True)):
                 for a, b in portions(count):
-                    start, stop = first + a, first + b
-                    lists = Lists(queries.starts[a : b + 1], queries.members)
-                    begin, end = self.partners.begin[s, start:stop], self.partners.end[s, start:stop]
-                    arrivals, total = self.arrivals.slice(start, stop), int(count[a:b].sum())
+                    total = int(count[a:b].sum())
                     self.step.room.take(total, PAIR)
-                    tuples, place, query = list_rows(
-                        lists, self.query_ranges, self.axes, arrivals, rows.table, begin, end, rows.place, total
-                    )
-                    mine.append(JoinedRows(tuples + start, place, query))
+                    join = self.segment_join(s, Lists(queries.starts[a : b + 1], queries.members), first + a)
+                    joined = list_rows(join, self.rows[s].place, total)
+                    parts.append(joined._replace(tuples=joined.tuples + first + a))
         return by_segment
+
+    def segment_join(self, segment: int, queries: Lists, start: int) -> SegmentJoin:
+        """The tuples from `start` on, one for each list of affected queries, with their partners in a segment."""
+        axes, arrivals, partners = self.probes.slice(start, start + len(queries))
+        begin, end, table = partners.begin[segment], partners.end[segment], self.rows[segment].table
+        return SegmentJoin(queries.starts, queries.members, *self._query_ranges, axes, arrivals, table, begin, end)
 
     def _totals(self, counts: Callable[[int, int], Sequence[Ints]]) -> Ints:
         """The sum of several counts, by tuple."""
         totals = self._in_portions(lambda start, stop: sum(counts(start, stop), np.zeros(stop - start, np.int64)))
         return np.concatenate([np.empty(0, np.int64), *totals])
 
-    def _rows_of(self, queries: Lists, start: int, stop: int) -> list[Ints]:
-        """The number of joined rows of tuples start … stop, by segment."""
-        arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
-        where = zip(self.rows, partners.begin, partners.end, strict=True)
-        return [count_rows(queries, self.query_ranges, self.axes, arrivals, r.table, b, e) for r, b, e in where]
+    def _rows_of(self, queries: Lists, start: int) -> list[Ints]:
+        """By segment, the number of joined rows of the tuples from `start` on."""
+        return [count_rows(self.segment_join(s, queries, start)) for s in range(len(self.rows))]
 
     @cached_property
-    def query_ranges(self) -> Asked:
-        """The ranges of queries by position."""
-        size = len(self.step.queries)
-        shape = (len(self.axes.kinds), size)
-        low, high, since = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(size, np.int64)
+    def _query_ranges(self) -> tuple[AxisRanges, Ints]:
+        """By position: the ranges of queries along each axis, and the arrival numbers from which rows are visible."""
+        low, high = np.zeros((2, len(self.probes.axes.kinds), len(self.step.queries)), np.int64)
+        since = np.zeros(len(self.step.queries), np.int64)
         for run in self.runs:
-            groups = run.index.groups
-            bits = groups.bits
-            positions = groups.numbers[bits]
-            low[:, positions], high[:, positions] = groups.low[:, bits], groups.high[:, bits]
+            groups, bits = run.index.groups, run.index.groups.bits
+            positions, ranges = groups.slots[bits], groups.columns.ranges
+            low[:, positions], high[:, positions] = ranges.low[:, bits], ranges.high[:, bits]
             since[positions] = run.index.since[bits]
-        return Asked(low, high, since)
+        return AxisRanges(low, high), since
 
     def _sets(self, start: int, stop: int) -> Portion:
         by_run = self._affected(start, stop, listing=True)
@@ -223,22 +212,23 @@ class Probing:
         """By run: how many of its queries tuples start … stop affect, and which."""
         if not self.rows:
             return []
-        arrivals, partners = self.arrivals.slice(start, stop), self.partners.slice(start, stop)
+        probes = self.probes.slice(start, stop)
         by_run = []
-        for run, doubts in zip(self.runs, self._doubts, strict=True):
+        for run, visibility in zip(self.runs, self._visibilities, strict=True):
             begun = time.perf_counter()
             if self.side.strategy is None:
-                how, expected = run.index.estimates.choose(arrivals, partners)
+                strategies, expected = run.index.estimates.choose(probes)
             else:
-                how, expected = np.full(stop - start, STRATEGIES.index(self.side.strategy), np.uint8), np.zeros(1)
-            by_run.append(affected(run.index.groups, self.axes, arrivals, partners, doubts, how, listing=listing))
-            self.side.decisions.add(how, float(expected.sum()) / 1e9, time.perf_counter() - begun)
+                strategies = np.full(stop - start, STRATEGIES.index(self.side.strategy), np.uint8)
+                expected = np.zeros(1)
+            by_run.append(affected(run.index.groups, probes, visibility, strategies, listing=listing))
+            self.side.decisions.add(strategies, float(expected.sum()) / 1e9, time.perf_counter() - begun)
         return by_run
 
     @cached_property
-    def _doubts(self) -> list[Doubts]:
+    def _visibilities(self) -> list[Visibility]:
         oldest = min([int(self.delta.first.min()), *(r.oldest for r in self.rows)]) if len(self.delta) else 0
-        return [_doubts(r, self.step.queries, oldest) for r in self.runs]
+        return [_visibility(r, self.step.queries, oldest) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:
         if self.side.strategy is None:  # built here, not by several threads at once
@@ -248,10 +238,10 @@ class Probing:
         return in_portions(len(self.delta), self.step.threads, work, max(1, LARGEST // (1 + blocks // 4)))
 
 
-def _doubts(run: Run[Indexed], queries: QueryRows, oldest: int) -> Doubts:
-    """Which queries are registered, and to which some rows are not visible; `oldest` is the least arrival number."""
-    groups, since = run.index.groups, run.index.since
+def _visibility(run: Run[Indexed], queries: QueryRows, oldest: int) -> Visibility:
+    """Which queries of a run are registered, and which rows they see; `oldest` is the least arrival number of a row."""
+    slots, since = run.index.groups.slots, run.index.since
     all_alive = queries.alive[run.start : run.stop].all()
-    living = _ALL if all_alive else as_words((groups.numbers >= 0) & queries.alive[groups.numbers])
+    registered = _ALL if all_alive else as_words((slots >= 0) & queries.alive[slots])
     some_hidden = queries.latest > oldest and (since > oldest).any()
-    return Doubts(living, as_words(since > oldest) if some_hidden else _ALL, since)
+    return Visibility(registered, as_words(since > oldest) if some_hidden else _ALL, since)

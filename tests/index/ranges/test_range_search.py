@@ -1,4 +1,4 @@
-"""Every strategy finds the numbers that plain comparisons find, and every row."""
+"""Every strategy gives the queries and the joined rows that plain comparisons give."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.ranges.axes import INTEGERS, Arrivals, Axes, Doubts, Partners
+from eddyline.index.ranges.probes import INTEGERS, Arrivals, Axes, AxisRanges, Partners, Probes, Visibility
 from eddyline.index.ranges.range_groups import RangeGroups, as_words, range_groups
-from eddyline.index.ranges.range_rows import Asked, count_rows, list_rows
+from eddyline.index.ranges.range_rows import SegmentJoin, count_rows, list_rows
 from eddyline.index.ranges.range_search import STRATEGIES, affected
 from eddyline.index.ranges.skylines import linked
 from eddyline.index.runtime.row_sets import merged
@@ -22,14 +22,12 @@ LIMITS = np.iinfo(np.int64)
 @dataclass
 class Case:
     groups: RangeGroups
-    axes: Axes
-    arrivals: Arrivals
-    partners: Partners
-    doubts: Doubts
-    low: Any
-    high: Any
+    probes: Probes
+    segments: list[Any]
+    visibility: Visibility
+    ranges: AxisRanges  # by query slot
     since: Any
-    own: Any
+    accepts: Any  # by query slot and tuple
 
 
 def case(rng: np.random.Generator, axes: int, clustered: bool) -> Case:
@@ -65,38 +63,40 @@ def case(rng: np.random.Generator, axes: int, clustered: bool) -> Case:
     ts, attribute = rng.integers(0, 25, tuples), rng.integers(0, 80, tuples)
     arrivals = Arrivals(shift, ts, ts + rng.integers(0, 10, tuples), rng.integers(0, 40, tuples),
                         np.stack([attribute, ~attribute]))  # fmt: skip
-    since = np.zeros(len(groups.numbers), np.int64)
+    since = np.zeros(len(groups.slots), np.int64)
     alive = np.ones(n, np.bool_)
-    young, living = NOBODY, NOBODY
+    limited, registered = NOBODY, NOBODY
     if rng.random() < 0.5:
         since[groups.bits] = rng.choice([0, 0, 0, 15, 35], n)
-        young = as_words(since > 0)
+        limited = as_words(since > 0)
     if rng.random() < 0.5:
         alive = rng.random(n) < 0.7
-        living = as_words((groups.numbers >= 0) & alive[groups.numbers])
-    by_number = np.zeros(n, np.int64)
-    by_number[groups.numbers[groups.bits]] = since[groups.bits]
+        registered = as_words((groups.slots >= 0) & alive[groups.slots])
+    by_slot = np.zeros(n, np.int64)
+    by_slot[groups.slots[groups.bits]] = since[groups.bits]
     shape = (-1, tuples)
     partners = Partners.of(segments, *(np.array(x, np.int64).reshape(shape) for x in (begin, end)), axes)
-    how_placed = Axes(np.full(axes, INTEGERS, np.uint8), np.ones(axes, np.int64))
+    placed = Axes(np.full(axes, INTEGERS, np.uint8), np.ones(axes, np.int64))
     accepts = (own[0][:, None] <= attribute) & (attribute <= own[1][:, None]) & alive[:, None]
-    return Case(groups, how_placed, arrivals, partners, Doubts(living, young, since), low, high, by_number, accepts)
+    probes, visibility = Probes(placed, arrivals, partners), Visibility(registered, limited, since)
+    return Case(groups, probes, segments, visibility, AxisRanges(low, high), by_slot, accepts)
 
 
 def given(c: Case) -> set[tuple[int, int, int, int]]:
-    """(tuple, number, segment, row) by plain comparisons."""
-    found = set()
-    for i in range(len(c.arrivals)):
-        for s, segment in enumerate(c.partners.segments):
-            for k in range(int(c.partners.begin[s, i]), int(c.partners.end[s, i])):
+    """(tuple, query slot, segment, row) by plain comparisons."""
+    _, arrivals, partners = c.probes
+    (low, high), rows = c.ranges, set()
+    for i in range(c.probes.tuples):
+        for s, segment in enumerate(c.segments):
+            for k in range(int(partners.begin[s, i]), int(partners.end[s, i])):
                 ts, exp, first = segment[:3, k]
-                if max(ts, c.arrivals.ts[i]) > min(exp, c.arrivals.exp[i]):
+                if max(ts, arrivals.ts[i]) > min(exp, arrivals.exp[i]):
                     continue
-                place = segment[3 : 3 + len(c.low), k] - c.arrivals.shift[:, i]
-                held = ((c.low <= place[:, None]) & (place[:, None] <= c.high)).all(axis=0)
-                held &= (c.since <= first) & (c.since <= c.arrivals.first[i]) & c.own[:, i]
-                found |= {(i, int(q), s, k) for q in np.nonzero(held)[0]}
-    return found
+                place = segment[3 : 3 + len(low), k] - arrivals.shift[:, i]
+                held = ((low <= place[:, None]) & (place[:, None] <= high)).all(axis=0)
+                held &= (c.since <= first) & (c.since <= arrivals.first[i]) & c.accepts[:, i]
+                rows |= {(i, int(q), s, k) for q in np.nonzero(held)[0]}
+    return rows
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -108,26 +108,25 @@ def test_strategies_find_what_plain_comparisons_find(axes: int, clustered: bool)
         rows = given(c)
         want = {(i, q) for i, q, _, _ in rows}
         for code, strategy in enumerate(STRATEGIES):
-            how = np.full(len(c.arrivals), code, np.uint8)
-            counts, sets = affected(c.groups, c.axes, c.arrivals, c.partners, c.doubts, how, listing=True)
+            strategies = np.full(c.probes.tuples, code, np.uint8)
+            counts, sets = affected(c.groups, c.probes, c.visibility, strategies, listing=True)
             assert sets is not None
-            listed = merged(len(c.arrivals), [sets])
+            listed = merged(c.probes.tuples, [sets])
             got = {
                 (i, int(q)) for i in range(len(listed)) for q in listed.members[listed.starts[i] : listed.starts[i + 1]]
             }
             assert got == want, f"seed {seed}, {strategy}"
             assert counts.tolist() == listed.counts.tolist(), f"seed {seed}, {strategy}"
-            only, none = affected(c.groups, c.axes, c.arrivals, c.partners, c.doubts, how, listing=False)
+            only, none = affected(c.groups, c.probes, c.visibility, strategies, listing=False)
             assert none is None and only.tolist() == counts.tolist(), f"seed {seed}, {strategy}"
-        mixed = rng.integers(0, len(STRATEGIES), len(c.arrivals)).astype(np.uint8)
-        counts, _ = affected(c.groups, c.axes, c.arrivals, c.partners, c.doubts, mixed, listing=False)
+        mixed = rng.integers(0, len(STRATEGIES), c.probes.tuples).astype(np.uint8)
+        counts, _ = affected(c.groups, c.probes, c.visibility, mixed, listing=False)
         assert int(counts.sum()) == len(want), f"seed {seed}, a strategy for each tuple"
-        asked = Asked(c.low, c.high, c.since)
-        for s, segment in enumerate(c.partners.segments):
-            where = c.partners.begin[s], c.partners.end[s]
-            many = count_rows(listed, asked, c.axes, c.arrivals, segment, *where)
-            places = np.arange(segment.shape[1])
-            found = list_rows(listed, asked, c.axes, c.arrivals, segment, *where, places, int(many.sum()))
-            got_rows = [(int(i), int(q), s, int(k)) for i, k, q in zip(*found, strict=True)]
+        axes_of, arrivals, partners = c.probes
+        for s, segment in enumerate(c.segments):
+            join = SegmentJoin(listed.starts, listed.members, c.ranges, c.since, axes_of, arrivals, segment,
+                               partners.begin[s], partners.end[s])  # fmt: skip
+            joined = list_rows(join, np.arange(segment.shape[1]), int(count_rows(join).sum()))
+            got_rows = [(int(i), int(q), s, int(k)) for i, k, q in zip(*joined, strict=True)]
             assert sorted(got_rows) == sorted(r for r in rows if r[2] == s), f"seed {seed}, rows"
             assert got_rows == sorted(got_rows, key=lambda r: (r[0], r[3], r[1])), f"seed {seed}, order of rows"

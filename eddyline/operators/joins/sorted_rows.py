@@ -1,4 +1,4 @@
-"""Rows of a segment sorted by key slot, then along the first axis of a range join, as tables for kernels.
+"""Sorted rows: the rows of a segment by key slot, then along the first axis of a range join, as a table for kernels.
 
 A table is built once per segment, key and axes, in O(rows * log rows), and never changes.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eddyline.arrays import Ints
-from eddyline.index.ranges.axes import DOUBLES, FIRST, INTEGERS, address
+from eddyline.index.ranges.probes import DOUBLES, FIRST, INTEGERS, segment_header
 from eddyline.index.ranges.skylines import linked
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.placed_axes import PlacedAxis, PlacedTime, span
@@ -21,7 +21,7 @@ from eddyline.state.delta import MAX, Delta
 
 
 @dataclass(frozen=True)
-class Ranked:
+class SortedRows:
     """The rows of a segment that have a value on all axes. It is a copy: a later retraction does not change it."""
 
     place: Ints  # of each row in the segment
@@ -30,35 +30,34 @@ class Ranked:
     rows: Delta  # of the whole segment
     spans: tuple[Span, ...]  # by axis, the smallest and largest value
     oldest: int  # the smallest arrival number
-    address: Ints  # of the table
-
-    def __len__(self) -> int:
-        return len(self.place)
+    header: Ints  # of the table, for kernels
 
 
-def ranked(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> Ranked:
-    """The ranked rows of a segment under a key; built on first use and cached in the segment."""
-    tag = "ranked", key, tuple(axes)
-    cached: Ranked | None = segment.derived.get(tag)
+def sorted_rows(
+    segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions
+) -> SortedRows:
+    """The sorted rows of a segment under a key; built on first use and cached in the segment."""
+    tag = "sorted rows", key, tuple(axes)
+    cached: SortedRows | None = segment.derived.get(tag)
     if cached is None:
-        cached = segment.derived[tag] = _ranked(segment, key, axes, functions)
+        cached = segment.derived[tag] = _sorted(segment, key, axes, functions)
     return cached
 
 
-def _ranked(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> Ranked:
+def _sorted(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> SortedRows:
     rows = segment.rows
     values, missing = zip(*(a.values(rows, functions) for a in axes), strict=True)
     along = values[0].view(np.float64) if axes[0].kind == DOUBLES else values[0]
     if axes[0].direction < 0:  # NaN stays last
         along = -along if axes[0].kind == DOUBLES else ~along
     order = np.lexsort((along, segment.slots[key]))
-    lost = np.logical_or.reduce([*missing, rows.ts > rows.exp])
-    if lost.any():
-        order = order[~lost[order]]
+    unusable = np.logical_or.reduce([*missing, rows.ts > rows.exp])
+    if unusable.any():
+        order = order[~unusable[order]]
     table = np.stack([x[order] for x in (rows.ts, rows.exp, rows.first, *values)])
     if len(axes) == 2 and axes[1].kind == INTEGERS:
         table = linked(table)
     spans = tuple(span(a.kind, v[order]) for a, v in zip(axes, values, strict=True))
     kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
     oldest = int(table[FIRST].min(initial=MAX))
-    return Ranked(order, segment.slots[key][order], table, kept, spans, oldest, address(table, len(axes)))
+    return SortedRows(order, segment.slots[key][order], table, kept, spans, oldest, segment_header(table, len(axes)))
