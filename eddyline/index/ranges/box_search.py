@@ -13,19 +13,17 @@ import numpy as np
 from eddyline.arrays import Words
 from eddyline.index.ranges.prefix_sets import keep_prefix, rank, write_prefix
 from eddyline.index.ranges.probes import (
-    ADDRESS,
     AXES,
     LATEST_TS,
     LINKS_FROM,
-    ROWS,
     Probes,
     first_from,
     overlaps,
     place_of,
+    segment_table,
 )
-from eddyline.index.ranges.range_groups import GroupColumns
-from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import table_at
+from eddyline.index.ranges.range_groups import GroupColumns, StabbingGroups
+from eddyline.index.runtime.kernel_cache import inlined, kernel
 
 MAX = 9223372036854775807
 
@@ -57,7 +55,7 @@ def by_boxes(
             if first == last:
                 continue
             links = around_zero and shift[1, i] >= headers[s, LINKS_FROM] and exp >= headers[s, LATEST_TS]
-            table = table_at(headers[s, ADDRESS], columns + 2 * links, headers[s, ROWS])
+            table = segment_table(headers, s, columns + 2 * links)
             middle = first_from(table, first, last, kinds[0], directions[0], shift[0, i], points[g])
             for side in range(2):  # below the point, then above
                 k = middle - 1 if side == 0 else middle
@@ -74,24 +72,20 @@ def by_boxes(
                     if x < low[word * 64] if side == 0 else ~x < highs.keys[highs.starts[g]]:
                         break  # rows further out are in no range
                     any_row = True
-                    if side == 0:
-                        _write_first(rank(low, word * 64, word * 64 + size, x), reached, width)
-                    else:
-                        write_prefix(
-                            highs, g, rank(highs.keys, highs.starts[g], highs.starts[g + 1], ~x), reached, 0, 0
-                        )
+                    _write_reaching(groups.stabbing, g, side, x, reached)
                     left = size
                     if around_zero:
                         order = g if far <= 0 else many_groups + g
                         left = keep_prefix(further, order, far if far <= 0 else ~far, reached, spare)
                         older, newer = (far, newer) if far <= 0 else (older, far)
                     else:
-                        for order in range(0, 2 * len(kinds) - 2):
-                            axis = 1 + order // 2
+                        for axis in range(1, len(kinds)):
                             place = place_of(kinds[axis], directions[axis], table[AXES + axis, row], shift[axis, i])
+                            order = (2 * axis - 2) * many_groups + g
                             if left > 0:
-                                key = place if order % 2 == 0 else ~place
-                                left = keep_prefix(further, order * many_groups + g, key, reached, spare)
+                                left = keep_prefix(further, order, place, reached, spare)
+                            if left > 0:
+                                left = keep_prefix(further, order + many_groups, ~place, reached, spare)
                     if left > 0:
                         for w in range(width):
                             matches[word + w] |= reached[w]
@@ -100,10 +94,16 @@ def by_boxes(
     return any_row
 
 
-@kernel
-def _write_first(size: int, to: Words, width: int) -> None:
-    """Writes a set of `width` words that has the first `size` bits."""
-    for w in range(width):
+@inlined
+def _write_reaching(groups: StabbingGroups, g: int, side: int, x: int, to: Words) -> None:
+    """Writes the queries of a group whose ranges reach from its point to x along the first axis: downwards (side 0), or
+    upwards."""
+    _, word_starts, sizes, low, highs = groups
+    if side == 1:
+        write_prefix(highs, g, rank(highs.keys, highs.starts[g], highs.starts[g + 1], ~x), to, 0, 0)
+        return
+    size = rank(low, word_starts[g] * 64, word_starts[g] * 64 + sizes[g], x)
+    for w in range(word_starts[g + 1] - word_starts[g]):
         to[w] = ~np.uint64(0) if (w + 1) * 64 <= size else np.uint64(0)
     if size & 63:
         to[size >> 6] = (np.uint64(1) << np.uint64(size & 63)) - np.uint64(1)

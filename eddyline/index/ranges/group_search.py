@@ -12,21 +12,10 @@ import numpy as np
 
 from eddyline.arrays import Ints, Words
 from eddyline.index.ranges.prefix_sets import rank, write_prefix
-from eddyline.index.ranges.probes import (
-    ADDRESS,
-    AXES,
-    LATEST_TS,
-    LEAST_EXP,
-    ROWS,
-    Arrival,
-    Axes,
-    Partners,
-    overlaps,
-    place_of,
-)
+from eddyline.index.ranges.probes import AXES, Arrival, Axes, Partners, all_overlap, overlaps, place_of, segment_table
 from eddyline.index.ranges.range_groups import StabbingGroups
 from eddyline.index.runtime.kernel_cache import inlined
-from eddyline.index.runtime.vectors import fill_words, table_at
+from eddyline.index.runtime.vectors import fill_words
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -55,17 +44,17 @@ def by_groups(
             first, last = begin[s, i], end[s, i]
             if first == last:
                 continue
-            table = table_at(headers[s, ADDRESS], columns, headers[s, ROWS])
+            table = segment_table(headers, s, columns)
             at[s] = k = _first_above(table, at[s], last, kind, direction, by, point)
-            all_overlap = ts <= headers[s, LEAST_EXP] and headers[s, LATEST_TS] <= exp
-            while not all_overlap and k < last and not overlaps(table, k, ts, exp):
+            sure = all_overlap(headers, s, ts, exp)
+            while not sure and k < last and not overlaps(table, k, ts, exp):
                 k += 1
             if k < last:
                 x = place_of(kind, direction, table[AXES, k], by)
                 above = min(above, x) if has_above else x
                 has_above = True
             k = at[s] - 1
-            while not all_overlap and k >= first and not overlaps(table, k, ts, exp):
+            while not sure and k >= first and not overlaps(table, k, ts, exp):
                 k -= 1
             if k >= first:
                 x = place_of(kind, direction, table[AXES, k], by)

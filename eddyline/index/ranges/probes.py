@@ -15,6 +15,7 @@ import numpy as np
 
 from eddyline.arrays import Bytes, Ints, Words
 from eddyline.index.runtime.kernel_cache import inlined
+from eddyline.index.runtime.vectors import table_at
 
 INTEGERS, DOUBLES = 0, 1  # kinds of axes
 _LAST = 9223372036854775807
@@ -144,6 +145,19 @@ def overlaps(table: Ints, k: int, ts: int, exp: int) -> bool:
     """Whether the time interval of row k overlaps ts … exp."""
     overlap: bool = max(table[TS, k], ts) <= min(table[EXP, k], exp)
     return overlap
+
+
+@inlined
+def all_overlap(headers: Ints, s: int, ts: int, exp: int) -> bool:
+    """Whether the time intervals of all rows of segment s certainly overlap ts … exp."""
+    overlap: bool = ts <= headers[s, LEAST_EXP] and headers[s, LATEST_TS] <= exp
+    return overlap
+
+
+@inlined
+def segment_table(headers: Ints, s: int, columns: int) -> Ints:
+    """Segment s, with its first `columns` columns."""
+    return table_at(headers[s, ADDRESS], columns, headers[s, ROWS])
 
 
 @inlined

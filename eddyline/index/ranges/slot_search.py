@@ -11,21 +11,19 @@ import numpy as np
 from eddyline.arrays import Ints, Words
 from eddyline.index.ranges.prefix_sets import PrefixSets, accept, rank
 from eddyline.index.ranges.probes import (
-    ADDRESS,
     AXES,
     LATEST_FIRST,
-    LATEST_TS,
-    LEAST_EXP,
-    ROWS,
     AxisRanges,
     Probes,
+    all_overlap,
     first_from,
     holds_row,
     overlaps,
     place_of,
+    segment_table,
 )
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import lowest_bit, table_at, unite
+from eddyline.index.runtime.vectors import lowest_bit, unite
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -41,12 +39,11 @@ def some_row(ranges: AxisRanges, bit: int, first: int, last: int, probes: Probes
         stop = end[s, i]
         if begin[s, i] == stop or headers[s, LATEST_FIRST] < since:
             continue
-        table = table_at(headers[s, ADDRESS], AXES + len(axes.kinds), headers[s, ROWS])
+        table = segment_table(headers, s, AXES + len(axes.kinds))
         k = first_from(table, begin[s, i], stop, kind, direction, by, first)
-        all_overlap = ts <= headers[s, LEAST_EXP] and headers[s, LATEST_TS] <= exp
+        sure = all_overlap(headers, s, ts, exp)
         while k < stop and place_of(kind, direction, table[AXES, k], by) <= last:
-            joins = all_overlap or overlaps(table, k, ts, exp)
-            if joins and holds_row(ranges, bit, table, k, axes, shift, i, since):
+            if (sure or overlaps(table, k, ts, exp)) and holds_row(ranges, bit, table, k, axes, shift, i, since):
                 return True
             k += 1
     return False
@@ -87,7 +84,7 @@ def by_partners(
     ts, exp, by = probes.arrivals.ts[i], probes.arrivals.exp[i], probes.arrivals.shift[0, i]
     matches[:] = 0
     for s in range(len(headers)):
-        table = table_at(headers[s, ADDRESS], AXES + len(axes.kinds), headers[s, ROWS])
+        table = segment_table(headers, s, AXES + len(axes.kinds))
         for k in range(begin[s, i], end[s, i]):
             if overlaps(table, k, ts, exp):
                 x = place_of(axes.kinds[0], axes.directions[0], table[AXES, k], by)
@@ -106,7 +103,7 @@ def by_merging(by_ends: PrefixSets, high: Ints, probes: Probes, i: int, matches:
     keys, bits, queries = by_ends.keys, by_ends.bits, by_ends.starts[1]
     matches[:] = 0
     for s in range(len(headers)):
-        table = table_at(headers[s, ADDRESS], AXES + len(kinds), headers[s, ROWS])
+        table = segment_table(headers, s, AXES + len(kinds))
         n = 0  # the next query by low end that no partner so far reaches
         for k in range(begin[s, i], end[s, i]):
             if overlaps(table, k, ts, exp):
