@@ -44,12 +44,12 @@ _ALL = np.empty(0, np.uint64)
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
 class Indexed:
-    """Groups of queries by position; `since`: by bit, the arrival number from which rows are visible to the query."""
+    """The index of a run of queries; their slots are positions in the query table."""
 
-    def __init__(self, groups: RangeGroups, since: Ints) -> None:
-        self.groups = groups
-        self.since = since
+    groups: RangeGroups
+    since: Ints  # by bit, the arrival number from which rows are visible to the query
 
     @cached_property
     def estimates(self) -> Estimates:
