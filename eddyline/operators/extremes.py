@@ -86,12 +86,12 @@ class Extremes:
         useful[winners] = True
         if 2 * np.count_nonzero(useful) > n:
             return
-        masks = {id(s): np.ones(len(s), np.bool_) for s in self.stem.segments}
+        losers = {id(s): np.zeros(len(s), np.bool_) for s in self.stem.segments}
         start = 0
         for segment, rows in probed:
-            masks[id(segment)][rows] = useful[start : start + len(rows)]
+            losers[id(segment)][rows] = ~useful[start : start + len(rows)]
             start += len(rows)
-        self.stem.keep(list(masks.values()))
+        self.stem.drop(list(losers.values()))
 
 
 def ranks(column: pa.Array, which: Literal["least", "greatest"]) -> Ints:

@@ -251,12 +251,12 @@ def test_move_renumbers_rows_and_drops_those_mapped_away(retracts: bool) -> None
         assert Counter(c[5] for c in held(rows_of(stem)) if c[1] == 0) == {MAX: 2, 4: 1}
 
 
-def test_keep_leaves_the_rows_under_the_masks() -> None:
+def test_drop_leaves_the_rows_that_are_not_under_the_masks() -> None:
     stem = SortedSegments(TYPES, 2, attached=True, retracts=False)
     insert(stem, [((i, "a"), 0, 1, 1, 0, MAX) for i in range(4)], 0)
     insert(stem, [((7, "b"), 0, 1, 1, 0, MAX)], 0)
     assert [len(s) for s in stem.segments] == [4, 1]
-    stem.keep([np.array([True, False, False, True]), np.array([False])])
+    stem.drop([np.array([False, True, True, False]), np.array([True])])
     assert [c[0][0] for c in held(rows_of(stem))] == [0, 3]
     assert len(stem.segments) == 1
 

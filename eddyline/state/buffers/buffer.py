@@ -29,7 +29,7 @@ import pyarrow as pa
 from eddyline.arrays import Ints, Mask
 from eddyline.errors import StateError
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
-from eddyline.index.keys.sorted_runs import match_brackets
+from eddyline.index.keys.sorted_runs import equal_ranges, match_brackets
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.buffers.eviction import EvictionPolicy, expired
 from eddyline.state.buffers.segment import KeyMatches, Segment
@@ -102,13 +102,13 @@ class StateBuffer(ABC):
             self._renew_identity()
 
     def probe(self, key: int, wanted: Ints) -> Iterator[KeyMatches]:
-        """The rows whose slot is the wanted one, per segment."""
+        """The rows whose slot under a key is the wanted one, per segment. O(w log n) for w wanted slots."""
         for segment in list(self.segments):
-            yield segment.matches(key, wanted)
+            yield KeyMatches(segment, key, *equal_ranges(segment.sorted_slots[key], wanted))
 
     def expire(self, clock: int) -> None:
         """Drops all rows that the eviction policy allows to drop at the clock."""
-        self.keep([~dropped for dropped in self.policy(self.segments, clock)])
+        self.drop(self.policy(self.segments, clock))
 
     # retractions
 
@@ -160,18 +160,18 @@ class StateBuffer(ABC):
 
     # changes of queries and slots
 
-    def keep(self, kept: Sequence[Mask]) -> None:
-        """Keeps, per segment, only the rows under the mask."""
-        segments = [s.only(k) for s, k in zip(self.segments, kept, strict=True)]
+    def drop(self, dropped: Sequence[Mask]) -> None:
+        """Drops, per segment, the rows under the mask."""
+        segments = [s.without(mask) for s, mask in zip(self.segments, dropped, strict=True)]
         self.segments = [s for s in segments if len(s)]
 
     def forget(self, queries: Ints) -> None:
         """Drops the rows of dropped queries."""
-        self.keep([~np.isin(query_of(s.rows), queries) for s in self.segments])
+        self.drop([np.isin(query_of(s.rows), queries) for s in self.segments])
 
     def move(self, mapping: Ints) -> None:
         """Renumbers rows whose slot is their query; those mapped to -1 are dropped."""
-        self.keep([mapping[query_of(s.rows)] >= 0 for s in self.segments])
+        self.drop([mapping[query_of(s.rows)] < 0 for s in self.segments])
         for i, s in enumerate(self.segments):
             query = mapping[query_of(s.rows)]
             self.segments[i] = Segment.of(replace(s.rows, query=query), s.born, [query, *s.slots[self.keys :]])

@@ -1,10 +1,9 @@
 """Eviction policies: which rows of a state buffer may be dropped.
 
-Contract: a policy gets some segments of a buffer (all of them, or those that are about to be merged) and the clock, and
-returns a mask for each segment: true for the rows that may be dropped at this clock. It must not change the segments.
-The buffer decides when it asks: whenever it merges segments, at `expire`, and at the latest when the rows inserted
-since the last full pass outnumber half of those it has. The answers of queries stay exact only if a policy drops
-no row whose interval holds an instant from the clock on.
+Contract: a policy gets segments (all of a buffer at `expire`, or one that was just merged and is not yet sorted) and
+the clock. It returns a mask for each segment: true for the rows that may be dropped at this clock. It reads the rows
+and their slots under each key, and changes nothing. The buffer decides when it asks. Answers stay exact only if a
+policy drops no row whose interval holds an instant from the clock on.
 
 A new policy is a function in this file or one of its own, and an entry in `EVICTION_POLICIES`.
 """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.arrays import Ints, Mask
-from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
+from eddyline.index.keys.sorted_runs import pieces, spread
 from eddyline.state.delta import Delta
 
 
@@ -48,15 +48,12 @@ class Segment:
         arrays = [*r.columns, *numbers, *self.slots, *self.orders, *self.sorted_slots]
         return sum(int(a.nbytes) for a in arrays) + (0 if self.born is r.exp else self.born.nbytes)
 
-    def only(self, kept: Mask) -> Segment:
-        """The rows under the mask."""
-        if kept.all():
+    def without(self, dropped: Mask) -> Segment:
+        """The segment without the rows under the mask."""
+        if not dropped.any():
             return self
+        kept = ~dropped
         return Segment.of(self.rows.take(kept).spread(), self.born[kept], [s[kept] for s in self.slots])
-
-    def matches(self, key: int, wanted: Ints) -> KeyMatches:
-        """The rows whose slot under a key is the wanted one. O(w log n)."""
-        return KeyMatches(self, key, *equal_ranges(self.sorted_slots[key], wanted))
 
 
 class KeyMatches(NamedTuple):

@@ -27,14 +27,12 @@ class SortedSegments(StateBuffer):
             self._unswept = 0
             self.expire(clock)
         while len(self.segments) >= 2 and len(self.segments[-2]) < 2 * len(self.segments[-1]):
-            merged = self._merged(self.segments[-2], self.segments[-1], clock)
-            self.segments[-2:] = [merged] if len(merged) else []
-
-    def _merged(self, older: Segment, newer: Segment, clock: int) -> Segment:
-        kept = ~np.concatenate(self.policy((older, newer), clock))
-        rows = concat([older.rows, newer.rows], self.types, attached=self.attached)
-        slots = [np.concatenate([a, b]) for a, b in zip(older.slots, newer.slots, strict=True)]
-        born = np.concatenate([older.born, newer.born])
-        if not kept.all():
-            rows, born, slots = rows.take(kept).spread(), born[kept], [s[kept] for s in slots]
-        return Segment.of(rows, born, slots)
+            newer, older = self.segments.pop(), self.segments.pop()
+            rows = concat([older.rows, newer.rows], self.types, attached=self.attached)
+            slots = [np.concatenate([a, b]) for a, b in zip(older.slots, newer.slots, strict=True)]
+            born = np.concatenate([older.born, newer.born])
+            merged = Segment(rows, born, slots, orders=[], sorted_slots=[])  # sorted once it is known what stays
+            (dropped,) = self.policy([merged], clock)
+            merged = merged.without(dropped) if dropped.any() else Segment.of(rows, born, slots)
+            if len(merged):
+                self.segments.append(merged)
