@@ -27,6 +27,7 @@ from eddyline.sql.bound import Field
 from eddyline.state.delta import Delta, concat, query_of
 from eddyline.state.list_rows import ListRows
 from eddyline.state.query_table import QueryRows, QueryTable
+from eddyline.state.saved_tables import loaded_ints
 
 
 class Cluster(Operator):
@@ -138,8 +139,7 @@ class Cluster(Operator):
         return {"members": members, "classes": self.classes.save(), "counters": counters}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        members = saved["members"]
-        self.query, self.member_of = (np.array(members.column(c).to_numpy(), np.int64) for c in ("query", "class"))
+        self.query, self.member_of = loaded_ints(saved["members"], "query", "class")
         if "classes" in saved:
             table = saved["classes"]
             names = [n for n in table.column_names if n.startswith("p")]

@@ -20,7 +20,8 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
 from eddyline.plan import physical
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, query_of
-from eddyline.state.timeline import Events, Timeline, join_events
+from eddyline.state.saved_tables import loaded_ints
+from eddyline.state.timeline import Events, Timeline, interval_events, join_events
 
 _KINDS = {"distinct": DISTINCT, "negation": NEGATION, "intersect": INTERSECT}
 
@@ -43,7 +44,9 @@ class SetOperation(Operator):
             delta = child.pull(step).spread()
             if len(delta):
                 slot = self.slots.of(query_of(delta), delta.columns)
-                parts.append(_events(slot, delta, side))
+                counts = np.zeros((len(slot), 2), np.int64)
+                counts[:, side] = delta.sign
+                parts.append(interval_events(slot, delta, counts, np.empty((len(slot), 0))))
                 touched_by.append((slot, delta.ts, delta.last))
         self._grow()
         events = join_events(parts)
@@ -140,24 +143,9 @@ class SetOperation(Operator):
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.slots.load(saved["slots"])
         self.timeline.load(saved)
-        counters = saved["counters"]
-        columns = [np.array(counters.column(c).to_numpy(), np.int64) for c in ("left", "right", "wake")]
-        self.counts, self.wake = np.column_stack(columns[:2]), columns[2]
-        self.out_slot, self.out_end = (np.array(saved["out"].column(c).to_numpy(), np.int64) for c in ("slot", "end"))
-
-
-def _events(slot: Ints, delta: Delta, side: int) -> Events:
-    """A row counts from its ts to its exp."""
-    ends = delta.exp < MAX
-    n = len(slot) + int(ends.sum())
-    ints = np.zeros((n, 2), np.int64)
-    ints[:, side] = np.concatenate([delta.sign, -delta.sign[ends]])
-    return Events(
-        np.concatenate([slot, slot[ends]]),
-        np.concatenate([delta.ts, delta.exp[ends] + 1]),
-        ints,
-        np.empty((n, 0), np.float64),
-    )
+        left, right, self.wake = loaded_ints(saved["counters"], "left", "right", "wake")
+        self.counts = np.column_stack([left, right])
+        self.out_slot, self.out_end = loaded_ints(saved["out"], "slot", "end")
 
 
 def made_by(slot: Ints, ts: Ints, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:

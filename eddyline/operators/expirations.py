@@ -17,6 +17,7 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots
 from eddyline.plan import physical
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, concat, empty, query_of
+from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 
 
 class Expirations(Operator):
@@ -44,14 +45,11 @@ class Expirations(Operator):
 
     def save(self) -> dict[str, pa.Table]:
         w = self.waiting
-        data = {f"c{i}": c for i, c in enumerate(w.columns)} | {"exp": w.exp, "sign": w.sign, "query": w.query}
-        return {"waiting": pa.table(data)}
+        return {"waiting": pa.table(saved_columns(w) | {"exp": w.exp, "sign": w.sign, "query": w.query})}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        table = saved["waiting"]
-        exp, sign, query = (np.array(table.column(c).to_numpy(), np.int64) for c in ("exp", "sign", "query"))
-        columns = tuple(table.column(f"c{i}").combine_chunks() for i in range(len(self.types)))
-        none = np.full(len(exp), NO_ARRIVAL, np.int64)
+        exp, sign, query = loaded_ints(saved["waiting"], "exp", "sign", "query")
+        columns, none = loaded_columns(saved["waiting"], len(self.types)), np.full(len(exp), NO_ARRIVAL, np.int64)
         self.waiting = Delta(columns, None, exp, exp, sign, none, none, query)
 
 

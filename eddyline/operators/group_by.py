@@ -31,7 +31,7 @@ from eddyline.operators.slots import Slots, grown
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.state.delta import MAX, Delta, query_of
-from eddyline.state.timeline import Events, Timeline, join_events
+from eddyline.state.timeline import Events, Timeline, interval_events, join_events
 
 
 class GroupBy(Operator):
@@ -103,15 +103,8 @@ class GroupBy(Operator):
         for i, extremes in self.extremes.items():
             extremes.insert(slot, delta, arguments[i], step.before)
         ints, floats = contributions(self.layout, arguments, n)
-        ints *= delta.sign[:, None]
-        floats *= delta.sign[:, None]
-        ends = delta.exp < MAX
-        return slot, Events(
-            np.concatenate([slot, slot[ends]]),
-            np.concatenate([delta.ts, delta.exp[ends] + 1]),
-            np.concatenate([ints, -ints[ends]]),
-            np.concatenate([floats, -floats[ends]]),
-        )
+        sign = delta.sign[:, None]
+        return slot, interval_events(slot, delta, ints * sign, floats * sign)
 
     def _add_unlisted(self, step: Step, i: int, probing: Probing, touched_by: list[tuple[Ints, Ints, Ints]]) -> Events:
         """The events of the joined rows of arriving tuples of input i; the joined rows are not built."""
@@ -131,26 +124,14 @@ class GroupBy(Operator):
         if self.keys or step.kind != "replay":
             return self.timeline.none()
         ids = step.queries.ids_at(step.queries.live())
-        slot = self.slots.of(ids, [])
-        n = len(slot)
-        return Events(
-            slot, np.full(n, step.now), np.zeros((n, self.layout.ints), np.int64), np.zeros((n, self.layout.floats))
-        )
+        return self.timeline.ticks(self.slots.of(ids, []), np.full(len(ids), step.now))
 
     # output: versions of the groups' rows become changes
 
     def _versions(self, step: Step, touched: Ints, events: Events) -> Versions:
         # A row that has reached its end gets an event just after it, so that it is sent again if it still holds.
-        after_end = self.rows.end[touched] + 1
-        renewed = (self.rows.place[touched] >= 0) & (self.rows.end[touched] < step.now)
-        n = int(renewed.sum())
-        still = Events(
-            touched[renewed],
-            after_end[renewed],
-            np.zeros((n, self.layout.ints), np.int64),
-            np.zeros((n, self.layout.floats)),
-        )
-        events = join_events([events, still]).sorted()
+        ended = touched[(self.rows.place[touched] >= 0) & (self.rows.end[touched] < step.now)]
+        events = join_events([events, self.timeline.ticks(ended, self.rows.end[ended] + 1)]).sorted()
         at, ints, floats = self.counters.apply(events)
         slot, time = events.slot[at], events.time[at]
         last = np.append(slot[1:] != slot[:-1], True)[: len(slot)]

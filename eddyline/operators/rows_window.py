@@ -21,6 +21,7 @@ from eddyline.operators.room import CHANGE
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.state.delta import MAX, Delta, concat, empty
+from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 
 
 class CountWindow(Operator):
@@ -89,14 +90,11 @@ class CountWindow(Operator):
         return len(self.rows)
 
     def save(self) -> dict[str, pa.Table]:
-        data = {f"c{i}": c for i, c in enumerate(self.rows.columns)}
-        data |= {"ts": self.rows.ts, "arrival": self.rows.last}
+        data = saved_columns(self.rows) | {"ts": self.rows.ts, "arrival": self.rows.last}
         return {"rows": pa.table(data), "shown": pa.table({"shown": [self.shown]})}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        table = saved["rows"]
-        ts, arrival = (np.array(table.column(c).to_numpy(), np.int64) for c in ("ts", "arrival"))
-        columns = tuple(table.column(f"c{i}").combine_chunks() for i in range(len(self.types)))
-        n = len(ts)
+        ts, arrival = loaded_ints(saved["rows"], "ts", "arrival")
+        columns, n = loaded_columns(saved["rows"], len(self.types)), len(ts)
         self.rows = Delta(columns, None, ts, np.full(n, MAX), np.ones(n, np.int64), arrival, arrival)
         self.shown = saved["shown"].column("shown")[0].as_py()

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from eddyline.arrays import Ints
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.state.delta import join_arrays
+from eddyline.state.saved_tables import loaded_columns, loaded_ints
 
 
 class Slots:
@@ -65,8 +66,7 @@ class Slots:
         return pa.table({"query": self.query} | {f"c{i}": v for i, v in enumerate(values)})
 
     def load(self, table: pa.Table) -> None:
-        values = [table.column(f"c{i}").combine_chunks() for i in range(len(self.types))]
-        self.of(np.array(table.column("query").to_numpy(), np.int64), values)
+        self.of(loaded_ints(table, "query")[0], loaded_columns(table, len(self.types)))
 
 
 def _positive_zeros(column: pa.Array) -> pa.Array:

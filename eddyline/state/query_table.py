@@ -179,11 +179,8 @@ class QueryTable:
     def add(self, names: pa.Array, params: Sequence[pa.Array], since: int | Ints) -> Ints:
         """Adds queries; `since` is one value for all, or one per query."""
         self._flush()
-        n = len(names)
-        ids = np.arange(self.next_id, self.next_id + n)
-        self._append(names, params, ids, np.broadcast_to(np.asarray(since, np.int64), n))
-        self.next_id += n
-        self.live += n
+        ids = np.arange(self.next_id, self.next_id + len(names))
+        self.add_some(names, params, ids, np.broadcast_to(since, len(names)), self.next_id + len(names))
         return ids
 
     def add_some(self, names: pa.Array, params: Sequence[pa.Array], ids: Ints, since: Ints, next_id: int) -> None:

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from eddyline.arrays import Doubles, Ints
 from eddyline.index.keys.sorted_runs import event_ranges, spread
-from eddyline.state.delta import MAX, MIN
+from eddyline.state.delta import MAX, MIN, Delta
+from eddyline.state.saved_tables import loaded_ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,17 @@ class Events:
 
     def sorted(self) -> Events:
         return self.take(np.lexsort((self.time, self.slot)))
+
+
+def interval_events(slot: Ints, rows: Delta, ints: Ints, floats: Doubles) -> Events:
+    """The events of rows: each adds its amounts when it begins, and subtracts them after its end."""
+    ends = rows.exp < MAX
+    return Events(
+        np.concatenate([slot, slot[ends]]),
+        np.concatenate([rows.ts, rows.exp[ends] + 1]),
+        np.concatenate([ints, -ints[ends]]),
+        np.concatenate([floats, -floats[ends]]),
+    )
 
 
 def join_events(parts: list[Events]) -> Events:
@@ -59,9 +71,12 @@ class Timeline:
         self._unswept = 0  # events added since the last sweep
 
     def none(self) -> Events:
-        ints, floats = self.shape
         nothing = np.empty(0, np.int64)
-        return Events(nothing, nothing, np.empty((0, ints), np.int64), np.empty((0, floats), np.float64))
+        return self.ticks(nothing, nothing)
+
+    def ticks(self, slot: Ints, time: Ints) -> Events:
+        """Events that change no counter."""
+        return Events(slot, time, np.zeros((len(slot), self.shape[0]), np.int64), np.zeros((len(slot), self.shape[1])))
 
     def grow(self, slots: int) -> None:
         """Makes room for slots up to this number."""
@@ -81,22 +96,18 @@ class Timeline:
 
     def due(self, slots: Ints, upto: int) -> Events:
         """The events of these slots up to an instant that are not yet applied; marks them as applied."""
-        parts = []
-        after = self.applied[slots]
-        for run in self.runs:
-            low, high = event_ranges(run.slot, run.time, slots, after, upto)
-            _, position = spread(low, high)
-            parts.append(run.take(position))
-        self.applied[slots] = np.maximum(after, upto)
-        return join_events(parts) if parts else self.none()
+        events = self._unapplied(slots, upto)
+        self.applied[slots] = np.maximum(self.applied[slots], upto)
+        return events
 
     def later(self, slots: Ints) -> Events:
         """The events of these slots that are not yet applied; they stay in the timeline."""
-        parts = []
-        for run in self.runs:
-            low, high = event_ranges(run.slot, run.time, slots, self.applied[slots], MAX)
-            parts.append(run.take(spread(low, high)[1]))
-        return join_events(parts) if parts else self.none()
+        return self._unapplied(slots, MAX)
+
+    def _unapplied(self, slots: Ints, upto: int) -> Events:
+        after = self.applied[slots]
+        parts = [r.take(spread(*event_ranges(r.slot, r.time, slots, after, upto))[1]) for r in self.runs]
+        return join_events([self.none(), *parts])
 
     def next_time(self, slots: Ints) -> Ints:
         """The time of the next event of each slot; MAX if none."""
@@ -126,28 +137,20 @@ class Timeline:
                 self.runs.append(merged.sorted())
 
     def save(self) -> dict[str, pa.Table]:
-        events = join_events(self.runs) if self.runs else self.none()
+        events = join_events([self.none(), *self.runs])
         events = events.take(events.time > self.applied[events.slot])
-        names, data = ["slot", "time"], [pa.array(events.slot), pa.array(events.time)]
-        for i in range(self.shape[0]):
-            names.append(f"i{i}")
-            data.append(pa.array(events.ints[:, i]))
-        for i in range(self.shape[1]):
-            names.append(f"f{i}")
-            data.append(pa.array(events.floats[:, i]))
-        return {"events": pa.table(data, names=names), "applied": pa.table({"applied": pa.array(self.applied)})}
+        data: dict[str, npt.NDArray[np.generic]] = {"slot": events.slot, "time": events.time}
+        for name, counters in (("i", events.ints), ("f", events.floats)):
+            data |= {f"{name}{i}": column for i, column in enumerate(counters.T)}
+        return {"events": pa.table(data), "applied": pa.table({"applied": self.applied})}
 
     def load(self, saved: dict[str, pa.Table]) -> None:
-        self.applied = np.array(saved["applied"].column("applied").to_numpy(), np.int64)
+        (self.applied,) = loaded_ints(saved["applied"], "applied")
         table = saved["events"]
-
-        def matrix(prefix: str, width: int, dtype: type) -> npt.NDArray[np.generic]:
-            out = np.empty((table.num_rows, width), dtype)
-            for i in range(width):
-                out[:, i] = table.column(f"{prefix}{i}").to_numpy()
-            return out
-
-        ints, floats = self.shape
-        slot, time = (np.array(table.column(n).to_numpy(), np.int64) for n in ("slot", "time"))
+        ints, floats = np.empty((table.num_rows, self.shape[0]), np.int64), np.empty((table.num_rows, self.shape[1]))
+        for name, counters in (("i", ints), ("f", floats)):
+            for i in range(counters.shape[1]):
+                counters[:, i] = table.column(f"{name}{i}").to_numpy()
         self.runs = []
-        self.add(Events(slot, time, matrix("i", ints, np.int64), matrix("f", floats, np.float64)))  # type: ignore[arg-type]
+        slot, time = loaded_ints(table, "slot", "time")
+        self.add(Events(slot, time, ints, floats))

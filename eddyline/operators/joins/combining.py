@@ -67,11 +67,8 @@ def combined(step: Step, partial: Delta, rows: Delta, pairs: Pairs, probe: Probe
 def require_room(step: Step, partial: Delta, matches: KeyMatches) -> None:
     """Checks the memory limit before pairs are built, if all pairs certainly join: they have an instant in common."""
     rows = matches.segment.rows
-    if len(partial) * len(rows) <= PAIRS_AT_ONCE:
-        return
-    pairs = int((matches.high - matches.low).sum())
-    if pairs > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
-        step.room.require(pairs, row_bytes(partial, rows))
+    if matches.total > PAIRS_AT_ONCE and partial.ts.max() <= rows.exp.min() and rows.ts.max() <= partial.exp.min():
+        step.room.require(matches.total, row_bytes(partial, rows))
 
 
 def _spread_some(delta: Delta) -> Delta:

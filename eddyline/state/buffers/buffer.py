@@ -20,7 +20,7 @@ The caller maps key values to slots (dense numbers) and passes the slots of each
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -104,7 +104,10 @@ class StateBuffer(ABC):
     def probe(self, key: int, wanted: Ints) -> Iterator[KeyMatches]:
         """The rows whose slot under a key is the wanted one, per segment. O(w log n) for w wanted slots."""
         for segment in list(self.segments):
-            yield KeyMatches(segment, key, *equal_ranges(segment.sorted_slots[key], wanted))
+            low, high = equal_ranges(segment.sorted_slots[key], wanted)
+            total = int((high - low).sum())
+            if total:
+                yield KeyMatches(segment, key, low, high, total)
 
     def expire(self, clock: int) -> None:
         """Drops all rows that the eviction policy allows to drop at the clock."""
@@ -115,41 +118,37 @@ class StateBuffer(ABC):
     def retract(self, rows: Delta) -> None:
         """Retracts the rows that the `-` rows name, and marks them as leaving."""
         assert self.identity is not None
-        for i, places in self._retract(self.identity.slots(rows), rows.ts):
-            self.segments[i].leaving = places
+        for segment, places in self._retract(self.identity.slots(rows), rows.ts):
+            segment.leaving = places
 
     def forget_leaving(self) -> None:
         for s in self.segments:
             s.leaving = None
 
-    def _retract(self, identities: Ints, at: Ints) -> list[tuple[int, Ints]]:
+    def _retract(self, identities: Ints, at: Ints) -> Iterable[tuple[Segment, Ints]]:
         """Ends, just before `at`, one row for each identity given: the latest that began by then.
 
         Returns the rows, as positions in the segments that have some."""
         order = np.lexsort((at, identities))
         identities, at = identities[order], at[order]
-        candidates = self._live(identities)
-        candidates = candidates[np.lexsort((candidates[:, 1], candidates[:, 0]))]
-        row = match_brackets(candidates[:, 0], candidates[:, 1], identities, at)
-        hit = row >= 0
-        _, _, segment, place = candidates[row[hit]].T
-        shortened = []
-        for i in np.unique(segment).tolist():
-            mine = segment == i
-            self.segments[i].rows.exp[place[mine]] = at[hit][mine] - 1
-            self.segments[i].derived.clear()
-            shortened.append((i, place[mine]))
-        return shortened
-
-    def _live(self, wanted: Ints) -> Ints:
-        """(identity, ts, segment, row) of the rows that have one of the identities and were never retracted."""
-        wanted, parts = np.unique(wanted), [np.empty((0, 4), np.int64)]
-        for i, matches in enumerate(self.probe(-1, wanted)):
+        wanted = np.unique(identities)
+        probed = list(self.probe(-1, wanted))
+        parts = [np.empty((0, 4), np.int64)]  # identity, ts, probed segment and row of those that were never retracted
+        for i, matches in enumerate(probed):
             s = matches.segment
             for which, row in matches.pairs():
                 live = s.rows.exp[row] == s.born[row]
                 parts.append(np.column_stack([wanted[which], s.rows.ts[row], np.full(len(row), i), row])[live])
-        return np.concatenate(parts)
+        candidates = np.concatenate(parts)
+        candidates = candidates[np.lexsort((candidates[:, 1], candidates[:, 0]))]
+        row = match_brackets(candidates[:, 0], candidates[:, 1], identities, at)
+        hit = row >= 0
+        _, _, number, place = candidates[row[hit]].T
+        shortened = {i: number == i for i in np.unique(number).tolist()}
+        for i, mine in shortened.items():
+            probed[i].segment.rows.exp[place[mine]] = at[hit][mine] - 1
+            probed[i].segment.derived.clear()
+        return [(probed[i].segment, place[mine]) for i, mine in shortened.items()]
 
     def _renew_identity(self) -> None:
         """Drops the identities of rows that no longer exist, by numbering the others again."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.arrays import Ints, Mask
+from eddyline.index.keys import sorted_runs
 from eddyline.index.keys.sorted_runs import pieces, spread
 from eddyline.state.delta import Delta
 
@@ -63,9 +64,15 @@ class KeyMatches(NamedTuple):
     key: int
     low: Ints
     high: Ints
+    total: int  # of matches
 
     def pairs(self) -> Iterator[tuple[Ints, Ints]]:
         """Which of the wanted slots, and which row: for all matches, in portions of bounded size."""
+        order = self.segment.orders[self.key]
+        if self.total <= sorted_runs.PAIRS_AT_ONCE:
+            which, position = spread(self.low, self.high)
+            yield which, order[position]
+            return
         for start, low, high in pieces(self.low, self.high):
             which, position = spread(low, high)
-            yield which + start if start else which, self.segment.orders[self.key][position]
+            yield which + start, order[position]
