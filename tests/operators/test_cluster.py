@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import eddyline
 from eddyline.operators.cluster import Cluster
+from eddyline.plan import physical
+from eddyline.plan.patterns import Pattern
+from tests.operators.driving import LEAST, MOST, A, Answer, Change, Query, answer, call, check, given
 
 FAMILY = (
     "CREATE QUERY FAMILY busy (w INT, least INT) AS "
@@ -98,3 +103,20 @@ def test_a_class_goes_with_its_last_member() -> None:
     db.engine.running[next(iter(db.engine.running))].compact()
     assert classes(db) == [1]
     assert push(db, 2, 7).queries() == ["q3", "q4"]
+
+
+@pytest.mark.parametrize("retracts", [False, True])
+def test_members_have_the_answers_they_would_have_alone(retracts: bool) -> None:
+    """DISTINCT over the rows with a >= :least, of which a query gets those with a <= :most."""
+
+    def reference(changes: list[list[Change]], queries: list[Query], instant: int) -> Answer:
+        rows = Answer()
+        for q in queries:
+            own = [c for c in changes[0] if c.arrival >= q.since and c.row[0] is not None]
+            kept = [replace(c, query=q.id) for c in own if q.least <= c.row[0] <= q.most]
+            rows += Answer(set(answer(kept, instant)))
+        return rows
+
+    below = physical.Attach(Pattern.WK, (given(per_query=False, retracts=retracts),), call("ge", A, LEAST))
+    distinct = physical.SetOperation(Pattern.STR, (below,), "distinct")
+    check(physical.Cluster(Pattern.STR, (distinct,), (0,), call("le", A, MOST)), reference, seeds=12)
