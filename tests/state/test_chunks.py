@@ -1,4 +1,4 @@
-"""Columns in chunks, compact or not, against plain lists: values come back as they were, bit by bit."""
+"""Columns in chunks, compact or not, against plain lists: values are read as they were written, bit by bit."""
 
 from itertools import pairwise
 from random import Random

@@ -42,7 +42,7 @@ def test_queries_are_those_of_a_dict_while_they_come_and_go(seed: int) -> None:
     rnd = Random(seed)
     table, plain, next_id = QueryTable(PARAMS), dict[int, Query](), 0
     for step in range(80):
-        kind = rnd.choice(["add one", "add one", "add", "drop", "drop", "clear away", "save", "look"])
+        kind = rnd.choice(["add one", "add one", "add", "drop", "drop", "compact", "save", "look"])
         if kind == "add one":
             query = (f"q{next_id}", values(rnd), step)
             assert table.add_one(*query) == next_id
@@ -59,7 +59,7 @@ def test_queries_are_those_of_a_dict_while_they_come_and_go(seed: int) -> None:
             gone = rnd.sample(list(plain), rnd.randint(1, len(plain)) if rnd.random() < 0.2 else 1)
             table.drop(np.array(gone))
             plain = {i: q for i, q in plain.items() if i not in gone}
-        elif kind == "clear away":
+        elif kind == "compact":
             table.compact()
             assert len(table.rows().ids) == len(plain)
         elif kind == "save":

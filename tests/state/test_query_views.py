@@ -132,7 +132,7 @@ def test_no_view_ever_changes(seed: int) -> None:
         )
 
     for turn in range(60):
-        match rnd.choice(["add", "add one", "drop", "drop", "clear away", "look"]):
+        match rnd.choice(["add", "add one", "drop", "drop", "compact", "look"]):
             case "add":
                 grown(rnd, table, rnd.choice([0, 1, 20]), turn)
             case "add one":
@@ -141,7 +141,7 @@ def test_no_view_ever_changes(seed: int) -> None:
                 rows = table.rows() if rnd.random() < 0.5 else None
                 live = (rows or table.rows()).ids_at((rows or table.rows()).live()).tolist()
                 table.drop(np.array(rnd.sample(live, rnd.randint(1, len(live))) if rnd.random() < 0.2 else live[:1]))
-            case "clear away":
+            case "compact":
                 table.compact()
             case _:
                 kept.append((table.rows(), shown(table.rows())))
