@@ -97,16 +97,16 @@ def read_sink(
 
 def __getattr__(name: str) -> Any:
     """The classes of the in-process host on first use: Spark's Python workers import this package and need none."""
-    if name == "Connection":
-        from eddyline.local.connection import Connection
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return Connection
-    if name == "Changes":
-        from eddyline.delivery.changes import Changes
+    return getattr(import_module(_MODULES[name]), name)
 
-        return Changes
-    if name in ("Cursor", "SinkRows"):
-        from eddyline.delivery import reading
 
-        return getattr(reading, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_MODULES = {
+    "Changes": "eddyline.delivery.changes",
+    "Connection": "eddyline.local.connection",
+    "Cursor": "eddyline.delivery.reading",
+    "SinkRows": "eddyline.delivery.reading",
+}

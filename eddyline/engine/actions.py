@@ -6,19 +6,20 @@ few columns. `Definitions.apply` is the only place that interprets them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.sql.catalog import RelationKind, Sink, Stream, Table, View
+from eddyline.sql.catalog import KINDS, RelationKind, Sink, Stream, Table, View
 from eddyline.sql.scope import InLists
 
 if TYPE_CHECKING:
     from eddyline.engine.family import Family
 
+Result = TypeVar("Result")
 Relation = Stream | Table | View | Sink
 FamilyKind = Literal["declared", "implicit", "view"]
 
@@ -154,7 +155,19 @@ class ScriptRun:
 
 
 Split = FixCells | SplitQueries
-_KINDS: dict[type, RelationKind] = {Stream: "stream", Table: "table", View: "view", Sink: "sink"}
+
+
+def apply_whole(actions: Sequence[Action], apply: Callable[[Action], Result]) -> list[Result]:
+    """Applies the actions of one statement: all, or none if one fails. Returns what `apply` returns for each."""
+    results: list[Result] = []
+    for i, action in enumerate(actions):
+        try:
+            results.append(apply(action))
+        except BaseException:
+            for undo in undoing(actions[:i]):
+                apply(undo)
+            raise
+    return results
 
 
 def undoing(actions: Sequence[Action]) -> list[Action]:
@@ -164,7 +177,7 @@ def undoing(actions: Sequence[Action]) -> list[Action]:
         if isinstance(action, NewFamily):
             undo.append(RemoveFamily(action.number))
         elif isinstance(action, Define) and action.relation is not None:
-            undo.append(Undefine(_KINDS[type(action.relation)], action.relation.name))
+            undo.append(Undefine(KINDS[type(action.relation)], action.relation.name))
     return undo[::-1]
 
 

@@ -60,10 +60,9 @@ class Runner:
     def queries_dropping(self, family: Family) -> None:
         """Queries of the family are about to be dropped, and can still be seen."""
 
-    def queries_dropped(self, family: Family, ids: Ids) -> None: ...
-
-    def queries_compacting(self, family: Family) -> None:
-        """The rows of dropped queries are about to be removed; the runner must drop its references to them."""
+    def queries_dropped(self, family: Family, ids: Ids) -> None:
+        """If the query table is crowded, the rows of dropped queries are about to be removed: the runner must drop its
+        references to them."""
 
     def table_changing(self, table: str) -> None:
         """The rows of a table are about to change, and can still be seen."""
@@ -301,8 +300,6 @@ class Definitions:
     def _dropped(self, family: Family, ids: Ids, names: Names) -> None:
         self.live[family.number] -= len(ids)
         self.names.release(names)
-        crowded = family.queries.crowded
         self.runner.queries_dropped(family, ids)
-        if crowded:
-            self.runner.queries_compacting(family)
+        if family.queries.crowded:
             family.queries.compact()

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +22,11 @@ from eddyline.engine.actions import Action, Relation
 from eddyline.engine.clocks import Clocks
 from eddyline.engine.definitions import Definitions, Ids, Runner, Since
 from eddyline.engine.failures import FamilyFailure
-from eddyline.engine.family import MOST_BYTES, Family
+from eddyline.engine.family import Family
 from eddyline.engine.history import History
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
-from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
@@ -45,15 +44,6 @@ class Guard(Protocol):
     def start(self, family: Family, build: Callable[[], RunningFamily]) -> RunningFamily | FamilyFailure: ...
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure: ...
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    clock: Literal["min", "max"] = "min"
-    answers: Literal["kept", "not kept"] = "kept"  # whether snapshots are available
-    results: Literal["deferred", "at once"] = "deferred"  # whether changes are computed when they are read
-    threads: int = 1
-    most_bytes: int = MOST_BYTES
 
 
 class Engine(Runner):
@@ -137,9 +127,8 @@ class Engine(Runner):
     def queries_added(self, family: Family, ids: Ids) -> None:
         """New queries get an initial answer from tables and from groups that always exist. A failed family is
         restarted."""
-        failure = self.failed.pop(family.number, None)
-        if failure is not None:
-            self._restart(family, failure)
+        if family.number in self.failed:
+            self._restart(family)
         running = self.running.get(family.number)
         if running is None or not running.has_initial_answer:
             return
@@ -156,12 +145,7 @@ class Engine(Runner):
 
     def queries_dropped(self, family: Family, ids: Ids) -> None:
         running = self.running.get(family.number)
-        if running is not None and running.forget(ids):
-            self.attempt(running, running.compact)
-
-    def queries_compacting(self, family: Family) -> None:
-        running = self.running.get(family.number)
-        if running is not None:
+        if running is not None and (running.forget(ids) or family.queries.crowded):
             self.attempt(running, running.compact)
 
     def table_changing(self, table: str) -> None:
@@ -172,8 +156,8 @@ class Engine(Runner):
         for running in self._readers(table):
             queries = running.family.queries.rows()
             clock = self.clocks.of(running.streams)
-            step = partial(running.run, "arrivals", clock, queries, tables={table: delta})
-            self._parts.append(self._part(running, queries, step))
+            step = running.step(clock, queries, tables={table: delta})
+            self._parts.append(self._part(running, queries, partial(running.run, step)))
 
     def _readers(self, table: str) -> list[RunningFamily]:
         return [r for r in self.running.values() if table in r.tables]
@@ -188,7 +172,7 @@ class Engine(Runner):
             running.clock = self.clocks.of(running.streams)
             if running.tables:
                 nobody = family.queries.rows().only(np.empty(0, np.int64))
-                running.run("arrivals", running.clock, nobody, tables=self._contents(running))
+                running.run(running.step(running.clock, nobody, tables=self._contents(running)))
             return running
 
         started = self.guard.start(family, build)
@@ -197,7 +181,8 @@ class Engine(Runner):
         else:
             self.running[family.number] = started
 
-    def _restart(self, family: Family, failure: FamilyFailure) -> None:
+    def _restart(self, family: Family) -> None:
+        failure = self.failed.pop(family.number)
         try:
             self._start(family)
         except BaseException:
@@ -212,13 +197,12 @@ class Engine(Runner):
 
     def running_family(self, family: Family) -> RunningFamily:
         """A family with new operators and empty state."""
-        o = self.options
-        return RunningFamily(family, self.definitions.functions, o.clock, o.answers, o.threads, o.most_bytes)
+        return RunningFamily(family, self.definitions.functions, self.options)
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
         """Does the work of one family; if that fails, so does the family."""
         if running.failure is not None:
-            return FamilyFailure(running.family.name, running.failure)
+            return running.failure
         result = self.guard.attempt(running, work)
         if isinstance(result, FamilyFailure):
             self.fail(running.family, result)
@@ -228,7 +212,7 @@ class Engine(Runner):
         """Stops a family: the state of its operators may be inconsistent."""
         running = self.running.pop(family.number, None)
         if running is not None:
-            running.failure = failure.error
+            running.failure = failure
         self.failed[family.number] = failure
 
     def flush(self, running: RunningFamily) -> None:
@@ -245,7 +229,7 @@ class Engine(Runner):
     def _initial_changes(self, running: RunningFamily) -> FamilyFailure | None:
         """Computes the pending initial answers; returns the failure of the family, if any."""
         self.flush(running)
-        return None if running.failure is None else FamilyFailure(running.family.name, running.failure)
+        return running.failure
 
     def _contents(self, running: RunningFamily) -> dict[str, Delta]:
         return {name: self.definitions.tables[name].content() for name in running.tables}

@@ -7,7 +7,7 @@ keeps the family and its queries, which get no changes until the family is resum
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from eddyline.engine.family import Family
@@ -33,27 +33,23 @@ class FamilyFailure:
         )
 
 
-@contextmanager
-def starting(family: Family) -> Iterator[None]:
+def starting(family: Family) -> AbstractContextManager[None]:
     """Builds a family before it is registered: the caller gets the error, and no family is created."""
-    try:
-        yield
-    except Error:
-        raise
-    except Exception as e:
-        message = f"The queries of family {family.name!r} cannot be started: {described(e)}."
-        raise FamilyError(message, hint="Nothing was changed.") from e
+    return _reporting(f"The queries of family {family.name!r} cannot be started", "Nothing was changed.")
+
+
+def computing(family: Family) -> AbstractContextManager[None]:
+    """Computes deferred results, which changes no state: the caller gets the error, and the family does not fail."""
+    hint = "Its state is as it was; ask for less (count, affected), or drop the queries that have too many rows."
+    return _reporting(f"What was asked of family {family.name!r} cannot be computed", hint)
 
 
 @contextmanager
-def computing(family: Family) -> Iterator[None]:
-    """Computes deferred results, which changes no state: the caller gets the error, and the family does not fail."""
+def _reporting(what: str, hint: str) -> Iterator[None]:
+    """Raises any error as one that Eddyline raises on purpose."""
     try:
         yield
     except Error:
         raise
     except Exception as e:
-        raise FamilyError(
-            f"What was asked of family {family.name!r} cannot be computed: {described(e)}.",
-            hint="Its state is as it was; ask for less (count, affected), or drop the queries that have too many rows.",
-        ) from e
+        raise FamilyError(f"{what}: {described(e)}.", hint=hint) from e

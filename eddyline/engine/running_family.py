@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.engine.answers import Answers
+from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
 from eddyline.index.runtime import garbage
@@ -34,6 +36,16 @@ from eddyline.state.query_table import QueryRows
 
 # Joins over ranges: for a family of more queries, counting changes may cost more than computing whom they affect.
 MOST_COUNTED = 64
+_NOTHING: Mapping[str, Delta] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    clock: Literal["min", "max"] = "min"
+    answers: Literal["kept", "not kept"] = "kept"  # whether snapshots are available, if a family's options allow them
+    results: Literal["deferred", "at once"] = "deferred"  # whether changes are computed when they are read
+    threads: int = 1
+    most_bytes: int = MOST_BYTES  # that a family may build in one step, unless its options set a limit
 
 
 @dataclass
@@ -46,25 +58,13 @@ class InitialAnswers:
 
 
 class RunningFamily:
-    def __init__(
-        self,
-        family: Family,
-        functions: Functions,
-        clock_policy: Literal["min", "max"],
-        answers: Literal["kept", "not kept"] = "kept",
-        threads: int = 1,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
-        """`answers`: whether snapshots are available, if the family's own options allow them.
-
-        `most_bytes`: how much it may build in one step, unless its own options set a limit.
-        """
+    def __init__(self, family: Family, functions: Functions, options: EngineOptions) -> None:
         self.family = family
         self.functions = functions
-        self.threads = threads
-        self.most_bytes = family.most_bytes or most_bytes
+        self.threads = options.threads
+        self.most_bytes = family.most_bytes or options.most_bytes
         self.clock = MIN
-        self.failure: str | None = None  # the error of its operators, after which it takes no step
+        self.failure: FamilyFailure | None = None  # of its operators, after which it takes no step
         self._changes: int | None = 0
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
@@ -75,9 +75,9 @@ class RunningFamily:
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
         # With policy 'max', the history of a stream may hold tuples that a family of several streams has not seen.
-        several_clocks = clock_policy == "max" and len(self.streams) > 1
+        several_clocks = options.clock == "max" and len(self.streams) > 1
         self.recomputable = family.physical.recomputable and not several_clocks
-        if not self.recomputable and family.has_snapshot and answers == "kept":
+        if not self.recomputable and family.has_snapshot and options.answers == "kept":
             self.answer = Answers(self.root.types)
         self.has_initial_answer = family.physical.initial_answer
         self.pool_filter = self.root.pool_filter()
@@ -90,27 +90,27 @@ class RunningFamily:
     @property
     def changes(self) -> int | None:
         """The number of changes so far; None if counting them costs too much."""
+        self.count_changes()
+        return self._changes
+
+    def count_changes(self) -> None:
+        """Counts the deferred changes of the last step."""
         if self._uncounted is not None:
             uncounted, self._uncounted = self._uncounted, None
             self._count(uncounted.count())
-        return self._changes
 
     def _count(self, changes: int) -> None:
         if self._changes is not None:
             self._changes += changes
-
-    def count_changes(self) -> None:
-        """Counts the deferred changes of the last step."""
-        _ = self.changes
 
     def arrive(
         self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
     ) -> Outcome:
         """A step in which tuples arrive or time passes; its changes may be deferred."""
         self.count_changes()  # of the last step, before the state changes
-        if self.answer is not None:
-            return self.run("arrivals", clock, queries, streams)
         step = self.step(clock, queries, streams, pooled=pooled)
+        if self.answer is not None:
+            return self.run(step)
         outcome = self.root.defer(step)
         self.clock = step.now
         if isinstance(outcome, Delta):
@@ -125,29 +125,21 @@ class RunningFamily:
         self,
         clock: int,
         queries: QueryRows,
-        streams: Mapping[str, Delta],
-        tables: Mapping[str, Delta] | None = None,
+        streams: Mapping[str, Delta] = _NOTHING,
+        tables: Mapping[str, Delta] = _NOTHING,
         kind: Literal["arrivals", "replay"] = "arrivals",
         pooled: FamilyMatching | None = None,
     ) -> Step:
         """A step to a clock; the clock of a family never decreases."""
         now = max(self.clock, clock)
         room = Room(self.most_bytes)
-        return Step(kind, self.clock, now, queries, self.functions, streams, tables or {}, self.threads, room, pooled)
+        return Step(kind, self.clock, now, queries, self.functions, streams, tables, self.threads, room, pooled)
 
-    def run(
-        self,
-        kind: Literal["arrivals", "replay"],
-        clock: int,
-        queries: QueryRows,
-        streams: Mapping[str, Delta] | None = None,
-        tables: Mapping[str, Delta] | None = None,
-    ) -> Delta:
+    def run(self, step: Step) -> Delta:
         """Takes one step; returns its changes."""
-        step = self.step(clock, queries, streams or {}, tables, kind)
         changes = self.root.pull(step)
         self.clock = step.now
-        return self._record(changes, queries)
+        return self._record(changes, step.queries)
 
     def _record(self, changes: Delta, queries: QueryRows) -> Delta:
         """Drops changes of dropped queries, counts the others, and stores them where answers are stored."""
@@ -171,7 +163,7 @@ class RunningFamily:
         if self.initial is not None:
             pending, self.initial = self.initial, None
             queries = self.family.queries.rows().only(np.array(pending.queries, np.int64))
-            pending.changes = self.run("replay", pending.clock, queries, tables=tables)
+            pending.changes = self.run(self.step(pending.clock, queries, tables=tables, kind="replay"))
 
     def snapshot(
         self, query: int, clock: int, history: Callable[[str], Delta], tables: Mapping[str, Delta]
@@ -195,11 +187,10 @@ class RunningFamily:
     def reach(self, stream: str) -> int:
         """The length of its widest window on a stream, in microseconds."""
         queries = self.family.queries.rows()
-        known = self._reach.get(stream)
-        if known is not None and known[0] == queries.version:
-            return known[1]
-        widest = self._widest(stream, queries)
-        self._reach[stream] = queries.version, widest
+        version, widest = self._reach.get(stream, (None, 0))
+        if version != queries.version:
+            widest = self._widest(stream, queries)
+            self._reach[stream] = queries.version, widest
         return widest
 
     def _widest(self, stream: str, queries: QueryRows) -> int:
@@ -266,15 +257,13 @@ class RunningFamily:
                 tables.setdefault(int(number), {})[name] = table
         walked = self.root.walk()
         keeping = [i for i, o in enumerate(walked) if type(o).save is not Operator.save]
-        where = (
-            dict(zip(sorted(tables), keeping, strict=True)) if len(tables) == len(keeping) else {n: n for n in tables}
-        )
-        if not set(where.values()) <= set(keeping):
+        numbers = keeping if len(tables) == len(keeping) else sorted(tables)
+        if not set(numbers) <= set(keeping):
             raise StateError(
                 f"The state of family {self.family.name!r} was saved by a version that runs it in another way.",
                 hint="Go on with the version that saved it, or begin anew.",
             )
-        return [(walked[where[n]], t) for n, t in sorted(tables.items())]
+        return [(walked[i], table) for i, (_, table) in zip(numbers, sorted(tables.items()), strict=True)]
 
 
 def _stream_nodes(node: Node, stream: str) -> list[Stream]:

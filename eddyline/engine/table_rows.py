@@ -74,16 +74,11 @@ def _net(delta: Delta) -> Delta:
     slots = KeyTable(codes.shape[1]).insert(codes)
     total = np.zeros(n, np.int64)
     np.add.at(total, slots, delta.sign)
+    # Of each distinct row, keep as many changes of the prevailing sign as the two signs differ by: the first ones.
     order = np.argsort(slots, kind="stable")
-    # Of each distinct row, keep as many changes of the prevailing sign as the two signs differ by.
+    prevailing = order[delta.sign[order] == np.sign(total[slots[order]])]
+    own = slots[prevailing]
+    rank = np.arange(len(own)) - np.searchsorted(own, own)
     kept = np.zeros(n, np.bool_)
-    left = np.abs(total)
-    for sign in (-1, 1):
-        same = order[(delta.sign[order] == sign) & (np.sign(total[slots[order]]) == sign)]
-        rank = np.zeros(len(same), np.int64)
-        if len(same):
-            starts = np.append(True, slots[same][1:] != slots[same][:-1])
-            begin = np.maximum.accumulate(np.where(starts, np.arange(len(same)), 0))
-            rank = np.arange(len(same)) - begin
-        kept[same[rank < left[slots[same]]]] = True
+    kept[prevailing[rank < np.abs(total[own])]] = True
     return delta.take(kept).spread()

@@ -13,21 +13,24 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from eddyline.delivery.changes import Arrival, Changes, Lookup
-from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, DropQueries, Undefine, undoing
+from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, DropQueries, Undefine, apply_whole
 from eddyline.engine.definitions import Definitions
-from eddyline.engine.engine import Engine, EngineOptions
+from eddyline.engine.engine import Engine
 from eddyline.engine.failures import FamilyFailure, computing
 from eddyline.engine.family import Family
 from eddyline.engine.memory import most_step_bytes
 from eddyline.engine.parts import InitialPart, Part
+from eddyline.engine.running_family import EngineOptions
 from eddyline.engine.table_rows import TableRows
-from eddyline.errors import CatalogError, DataError, ParseError, did_you_mean
+from eddyline.errors import CatalogError, DataError, did_you_mean
+from eddyline.local import figures
 from eddyline.local.arriving import Incoming, incoming, selected
 from eddyline.local.guard import LocalGuard
 from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.session import input_rows
 from eddyline.session.run_statements import run_script
 from eddyline.session.session import Session
+from eddyline.session.show import show
 from eddyline.sql.catalog import Stream
 from eddyline.sql.parser import parse
 from eddyline.state.delta import MIN
@@ -48,7 +51,7 @@ class Connection:
         self.catalog = self.definitions.catalog
         self.registry = self.session.registry
         self.functions = self.definitions.functions
-        self.dead: dict[str, list[list[pa.Array]]] = {}  # by stream: rows that were set apart
+        self.set_apart: dict[str, list[list[pa.Array]]] = {}  # by stream: rows that were late or too far ahead
         self._nothing = Changes((), (), Lookup(self.registry, "now"))
 
     # statements
@@ -57,11 +60,12 @@ class Connection:
         """Runs one statement or a script; returns the result of the last statement.
 
         SELECT, SHOW and EXPLAIN return a pyarrow.Table, changes of data and new queries `Changes`, others None.
+
+        The path of a new query: `parse` its text; bind it and plan the family of its shape (`Session.create_query`);
+        build the operators of a new family (`Engine.family_created`). `push` runs them. A text of a known shape is
+        neither parsed nor bound (`Session.known`).
         """
-        text = sql if isinstance(sql, str) else ""
-        if not text.isascii():
-            _require_whole_characters(text)
-        action = self.session.known(text)
+        action = self.session.known(sql) if isinstance(sql, str) else None
         if action is None:
             return run_script(self, parse(sql), sql)
         if self.engine.failed:
@@ -71,18 +75,12 @@ class Connection:
 
     def apply(self, actions: Sequence[Action]) -> Changes:
         """Applies the actions of one statement: all of them, or none if one fails."""
-        parts: list[Part | InitialPart] = []
         if self.engine.failed:
             self._refuse_queries(actions)
-        for i, action in enumerate(actions):
-            try:
-                parts += self.engine.apply(action)
-            except BaseException:
-                for undo in undoing(actions[:i]):
-                    self.engine.apply(undo)
-                raise
+        parts = [part for parts in apply_whole(actions, self.engine.apply) for part in parts]
+        for action in actions:
             if isinstance(action, Undefine):
-                self.dead.pop(action.name.lower(), None)
+                self.set_apart.pop(action.name.lower(), None)
         if actions and isinstance(actions[-1], ChangeTable):
             return self._collected([p.resolve() for p in parts])
         return self._changes(parts)
@@ -117,7 +115,7 @@ class Connection:
     def _arrive(self, prepared: Incoming) -> list[Part]:
         behind = self._behind(prepared) if self.engine.options.clock == "max" else None
         self.engine.clocks.streams[prepared.key] = prepared.clock
-        self.dead.setdefault(prepared.key, []).extend(rows for rows in (prepared.late, behind) if rows is not None)
+        self.set_apart.setdefault(prepared.key, []).extend(rows for rows in (prepared.late, behind) if rows is not None)
         if behind is not None:
             prepared.clock.late += len(behind[0])
         return self.engine.arrive(prepared.key, prepared.batch)
@@ -166,7 +164,7 @@ class Connection:
 
         `name` is the name of the family, or of one of its queries.
         """
-        family = self.registry.family_of(name)
+        family, _ = self.registry.family_of(name)
         if family.number not in self.engine.failed:
             raise CatalogError(f"{name!r} is not in quarantine.", hint="SHOW FAMILIES tells which families failed.")
         rows = family.queries.rows()
@@ -218,29 +216,22 @@ class Connection:
     def late(self, stream: str) -> pa.Table:
         """The tuples of a stream that were late, or further ahead than its FUTURE LIMIT."""
         declared = self._stream(stream)
-        parts = self.dead.get(declared.name.lower(), [])
+        parts = self.set_apart.get(declared.name.lower(), [])
         names = [f.name for f in declared.fields]
         columns = [pa.chunked_array([p[i] for p in parts], f.type) for i, f in enumerate(declared.fields)]
         return pa.table(columns, names=names)
 
     def show(self, what: str) -> pa.Table:
         """The result of SHOW: `what` is STREAMS, TABLES, QUERIES, …"""
-        from eddyline.local.figures import LocalFigures
-        from eddyline.session.show import show
-
-        return show(self.session, what, LocalFigures(self))
+        return show(self.session, what, figures.LocalFigures(self))
 
     def explain(self, name: str, analyze: bool = False) -> str:
-        from eddyline.local.figures import explain
-
         self.flush()
-        return explain(self, name, analyze)
+        return figures.explain(self, name, analyze)
 
     def stats(self) -> dict[str, Any]:
-        from eddyline.local.figures import stats
-
         self.flush()
-        return stats(self)
+        return figures.stats(self)
 
     def save(self, path: Any) -> None:
         """Writes everything to a directory, from which `eddyline.connect(path)` restores it."""
@@ -270,16 +261,3 @@ class Connection:
         failure = self.engine.failed.get(family.number)
         if failure is not None:
             self.guard.refuse(failure, name or family.name)
-
-
-def _require_whole_characters(sql: str) -> None:
-    """Raises for a lone surrogate, which cannot be encoded as UTF-8."""
-    try:
-        sql.encode()
-    except UnicodeEncodeError as e:
-        raise ParseError(
-            f"The text has {sql[e.start]!r}, which is half of a character.",
-            hint="Nothing was run; give text that can be written as UTF-8.",
-            sql=sql.encode(errors="replace").decode(),
-            span=(e.start, e.start + 1),
-        ) from None

@@ -96,7 +96,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "rows": clocks[s.name.lower()].arrived,
                 "late": clocks[s.name.lower()].late,
                 "ahead": clocks[s.name.lower()].ahead,
-                "set_apart": sum(len(p[0]) for p in db.dead.get(s.name.lower(), [])),
+                "set_apart": sum(len(p[0]) for p in db.set_apart.get(s.name.lower(), [])),
                 "watermark": event_time(clocks[s.name.lower()].watermark),
                 "kept": len(db.engine.histories[s.name.lower()]),
             }

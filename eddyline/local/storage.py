@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -163,14 +164,13 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
         definitions.apply(Define(s["sql"]))
         key = s["name"].lower()
         clock = engine.clocks.streams[key]
-        for counter in ("high", "floor", "arrived", "late"):
-            setattr(clock, counter, s[counter])
-        clock.ahead = s.get("ahead", 0)  # not saved by older versions
+        saved = {counter: s[counter] for counter in vars(clock) if counter in s}  # older versions saved fewer
+        engine.clocks.streams[key] = replace(clock, **saved)
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
         engine.histories[key].add(_unnumbered(rows, len(engine.histories[key].types)))
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
         if late.num_rows:
-            db.dead[key] = [[c.combine_chunks() for c in late.columns]]
+            db.set_apart[key] = [[c.combine_chunks() for c in late.columns]]
     for sql in manifest["tables"]:
         definitions.apply(Define(sql))
     for name, table in definitions.tables.items():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from eddyline import types as t
-from eddyline.plan.expressions import calls_functions, columns_of, conjuncts, move_columns
+from eddyline.plan.expressions import calls_functions, columns_of, conjuncts, move_columns, with_columns
 from eddyline.sql.bound import Call, Column, Expr, walk
 
 MOST_FORMS = 16  # equal forms of one expression that are tried
@@ -72,16 +72,12 @@ def respects_equality(expr: Expr) -> bool:
 
 def bare(expr: Expr) -> Expr:
     """The same expression over columns without names."""
-    if isinstance(expr, Column):
-        return replace(expr, name="")
-    return replace(expr, args=tuple(bare(a) for a in expr.args)) if isinstance(expr, Call) else expr
+    return with_columns(expr, lambda column: replace(column, name=""))
 
 
 def inlined(expr: Expr, exprs: Sequence[Expr]) -> Expr:
     """An expression with each column replaced by the expression that computes it."""
-    if isinstance(expr, Column):
-        return exprs[expr.index]
-    return replace(expr, args=tuple(inlined(a, exprs) for a in expr.args)) if isinstance(expr, Call) else expr
+    return with_columns(expr, lambda column: exprs[column.index])
 
 
 def outward(expr: Expr, exprs: Sequence[Expr]) -> Expr | None:

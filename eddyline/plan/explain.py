@@ -8,7 +8,7 @@ from eddyline.plan import nodes
 from eddyline.plan.expressions import text
 from eddyline.plan.nodes import Node
 from eddyline.plan.patterns import label
-from eddyline.sql.bound import Aggregate, Expr, Window
+from eddyline.sql.bound import Aggregate, Expr, Output, StreamSource, TableSource
 
 
 def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
@@ -28,14 +28,13 @@ def explain(node: Node, note: Callable[[Node], str] = lambda _: "") -> str:
 def describe(node: Node) -> str:
     match node:
         case nodes.Stream():
-            source = node.source
-            return f"stream {source.stream}{alias_text(source.stream, source.alias)} {window_text(node.window)}"
+            return "stream " + stream_text(node.source)
         case nodes.Table():
-            return f"table {node.source.table}{alias_text(node.source.table, node.source.alias)}"
+            return "table " + table_text(node.source)
         case nodes.Select():
             return f"select {text(node.condition)}"
         case nodes.Project():
-            return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
+            return "project " + outputs_text(node.outputs)
         case nodes.Join():
             return f"join of {len(node.inputs)}" + on_text(node.condition)
         case nodes.TableJoin():
@@ -50,25 +49,30 @@ def describe(node: Node) -> str:
         case nodes.Distinct():
             return "distinct"
         case nodes.GroupBy():
-            by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
-            return f"group{by}: {aggregates_text(node.aggregates)}"
+            return group_text(node.keys, node.aggregates)
 
 
-def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
-    return ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in aggregates)
+def group_text(keys: Sequence[Expr], aggregates: Sequence[Aggregate]) -> str:
+    by = f" by {', '.join(text(k) for k in keys)}" if keys else ""
+    return f"group{by}: " + ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in aggregates)
 
 
-def window_text(window: Window) -> str:
-    size = text(window.size) if window.size is not None else ""
-    return {"unbounded": "[UNBOUNDED]", "range": f"[RANGE {size}]", "rows": f"[ROWS {size}]"}[window.kind]
+def stream_text(source: StreamSource) -> str:
+    kind, size = source.window.kind, "" if source.window.size is None else f" {text(source.window.size)}"
+    return f"{source.stream}{_alias(source.stream, source.alias)} [{kind.upper()}{size}]"
 
 
-def alias_text(name: str, alias: str) -> str:
+def table_text(source: TableSource) -> str:
+    return source.table + _alias(source.table, source.alias)
+
+
+def _alias(name: str, alias: str) -> str:
     return "" if alias == name else f" AS {alias}"
 
 
-def output_text(name: str, expression: str) -> str:
-    return name if name == expression else f"{expression} AS {name}"
+def outputs_text(outputs: Sequence[Output]) -> str:
+    given = [(o.name, text(o.expr)) for o in outputs]
+    return ", ".join(name if name == expression else f"{expression} AS {name}" for name, expression in given)
 
 
 def on_text(condition: Expr | None) -> str:

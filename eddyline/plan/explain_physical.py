@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from eddyline.plan import physical
-from eddyline.plan.explain import aggregates_text, alias_text, on_text, output_text, window_text
+from eddyline.plan.explain import group_text, on_text, outputs_text, stream_text, table_text
 from eddyline.plan.expressions import text
 from eddyline.plan.physical import Buffer, PhysicalNode
 from eddyline.sql.bound import Field
@@ -33,10 +33,9 @@ def explain_physical(root: PhysicalNode, params: Sequence[Field] = ()) -> str:
 def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
     match node:
         case physical.StreamScan():
-            source = node.source
-            return f"stream scan {source.stream}{alias_text(source.stream, source.alias)} {window_text(source.window)}"
+            return "stream scan " + stream_text(node.source)
         case physical.TableScan():
-            return f"table scan {node.source.table}{alias_text(node.source.table, node.source.alias)}"
+            return "table scan " + table_text(node.source)
         case physical.CountWindow():
             return f"count window of {text(node.size)} rows"
         case physical.Filter():
@@ -44,7 +43,7 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
         case physical.Attach():
             return "attach to all queries" if node.condition is None else f"grouped filter {text(node.condition)}"
         case physical.Project():
-            return "project " + ", ".join(output_text(o.name, text(o.expr)) for o in node.outputs)
+            return "project " + outputs_text(node.outputs)
         case physical.UnionAll():
             return "union all"
         case physical.StemJoin():
@@ -52,9 +51,8 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
         case physical.SetOperation():
             return f"{node.kind} by counting"
         case physical.GroupBy():
-            by = f" by {', '.join(text(k) for k in node.keys)}" if node.keys else ""
             folded = ", folded by ranges without joined rows" if node.range_arguments is not None else ""
-            return f"group{by}: {aggregates_text(node.aggregates)}{folded}"
+            return group_text(node.keys, node.aggregates) + folded
         case physical.Cluster():
             names = [f":{params[p].name}" if p < len(params) else f":{p}" for p in node.params]
             where = "" if node.where is None else f", given to those with {text(node.where)}"

@@ -56,13 +56,16 @@ def unwidened(expr: Expr) -> Expr:
     return expr
 
 
+def with_columns(expr: Expr, of: Callable[[Column], Expr]) -> Expr:
+    """An expression with each column replaced."""
+    if isinstance(expr, Column):
+        return of(expr)
+    return replace(expr, args=tuple(with_columns(a, of) for a in expr.args)) if isinstance(expr, Call) else expr
+
+
 def move_columns(expr: Expr, to: Callable[[int], int]) -> Expr:
     """An expression with its columns moved to other positions."""
-    if isinstance(expr, Column):
-        return replace(expr, index=to(expr.index))
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(move_columns(a, to) for a in expr.args))
-    return expr
+    return with_columns(expr, lambda column: replace(column, index=to(column.index)))
 
 
 _INFIX = {

@@ -90,14 +90,19 @@ class _PerQuery(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class StreamScan(PhysicalNode):
-    """Arriving tuples. A window of constant size sets their expiration; a per-query window stays pending."""
-
-    source: StreamSource
+class _Scan(PhysicalNode):
+    source: StreamSource | TableSource
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         return tuple(f.type for f in self.source.fields)
+
+
+@dataclass(frozen=True)
+class StreamScan(_Scan):
+    """Arriving tuples. A window of constant size sets their expiration; a per-query window stays pending."""
+
+    source: StreamSource
 
     @property
     def pending(self) -> tuple[PendingWindow, ...]:
@@ -112,14 +117,10 @@ class StreamScan(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class TableScan(PhysicalNode):
+class TableScan(_Scan):
     """Changes of a table."""
 
     source: TableSource
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        return tuple(f.type for f in self.source.fields)
 
     @property
     def initial_answer(self) -> bool:

@@ -15,17 +15,8 @@ from typing import Any, TypeAlias
 from eddyline.aggregates import AGGREGATES
 from eddyline.reference.scalar import Udfs, value
 from eddyline.reference.values import Row, canonical, comparable, fit
-from eddyline.sql.bound import (
-    Aggregate,
-    DerivedSource,
-    Expr,
-    Query,
-    SelectBlock,
-    SetQuery,
-    Source,
-    StreamSource,
-    TableSource,
-)
+from eddyline.sql import bound
+from eddyline.sql.bound import Expr, Query, SelectBlock, Source, StreamSource, TableSource
 
 Item: TypeAlias = tuple[Row, int | None]
 Contents: TypeAlias = Callable[[StreamSource | TableSource, int | None], Iterable[Item]]
@@ -44,9 +35,9 @@ class _Evaluation:
     udfs: Udfs
 
     def items(self, query: Query) -> list[Item]:
-        return self._set(query) if isinstance(query, SetQuery) else self._block(query)
+        return self._set(query) if isinstance(query, bound.SetQuery) else self._block(query)
 
-    def _set(self, query: SetQuery) -> list[Item]:
+    def _set(self, query: bound.SetQuery) -> list[Item]:
         left, right = self.items(query.left), self.items(query.right)
         if query.kind == "union":
             return left + right
@@ -77,7 +68,7 @@ class _Evaluation:
                 yield tuple(v for row, _ in items for v in row), newest
 
     def _source(self, source: Source, newest: int | None) -> Iterable[Item]:
-        return self.items(source.query) if isinstance(source, DerivedSource) else self.contents(source, newest)
+        return self.items(source.query) if isinstance(source, bound.DerivedSource) else self.contents(source, newest)
 
     def _groups(self, block: SelectBlock, rows: list[Row]) -> Iterator[Row]:
         assert block.keys is not None
@@ -87,7 +78,7 @@ class _Evaluation:
         for key, members in groups.items():
             yield key + tuple(self._aggregate(a, members) for a in block.aggregates)
 
-    def _aggregate(self, aggregate: Aggregate, rows: list[Row]) -> Any:
+    def _aggregate(self, aggregate: bound.Aggregate, rows: list[Row]) -> Any:
         values: list[Any] = rows
         if aggregate.argument is not None:
             given = [self._value(aggregate.argument, row) for row in rows]

@@ -20,6 +20,7 @@ from eddyline.sql.columns import as_type
 from eddyline.sql.constants import parse_timestamp
 
 _NOTHING = "No row was applied."
+_REFUSED = (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError, Error)  # by a value
 
 
 def to_table(rows: Any) -> pa.Table:
@@ -89,10 +90,7 @@ def _from_table(what: str, fields: Sequence[Field], table: pa.Table) -> list[pa.
             raise DataError(f"The rows for {what} have column {name!r} twice.", hint=_NOTHING)
         have[name.lower()] = i
     _check_names(what, fields, table.column_names, None)
-    arrays = []
-    for f in fields:
-        arrays.append(cast_column(what, f, table.column(have[f.name.lower()])))
-    return arrays
+    return [cast_column(what, f, table.column(have[f.name.lower()])) for f in fields]
 
 
 def cast_column(what: str, f: Field, array: pa.Array) -> pa.Array:
@@ -109,11 +107,8 @@ def _from_dicts(what: str, fields: Sequence[Field], rows: Sequence[Mapping[str, 
         for i, row in enumerate(rows):
             _check_names(what, fields, [str(k) for k in row], i)
         rows = [{str(k).lower(): v for k, v in r.items()} for r in rows]
-    arrays = []
-    for f in fields:
-        key = f.name if exact else f.name.lower()
-        arrays.append(_column(what, f, [r[key] for r in rows]))
-    return arrays
+    keys = [f.name if exact else f.name.lower() for f in fields]
+    return [_column(what, f, [r[key] for r in rows]) for f, key in zip(fields, keys, strict=True)]
 
 
 def _check_names(what: str, fields: Sequence[Field], names: Sequence[str], row: int | None) -> None:
@@ -134,18 +129,23 @@ def _check_names(what: str, fields: Sequence[Field], names: Sequence[str], row: 
 
 def _column(what: str, f: Field, values: list[Any]) -> pa.Array:
     try:
-        if f.type == t.TIMESTAMP:
-            values = [None if v is None else _moment(v) for v in values]
-        elif f.type == t.DATE:
-            values = [date.fromisoformat(v) if isinstance(v, str) else v for v in values]
-        elif any(_changes(v, f.type) for v in values):
-            raise TypeError("a value would change")
-        return pa.array(values, f.type)
-    except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError, Error):
+        return _array(values, f.type)
+    except _REFUSED:
         bad = next((i for i, v in enumerate(values) if not _fits(v, f.type)), 0)
         shown = repr(values[bad]) if len(repr(values[bad])) < 60 else repr(values[bad])[:57] + "..."
         message = f"Column {f.name!r} of {what} must be {t.name_of(f.type)}; row {bad} has {shown}."
         raise DataError(message, hint=_NOTHING) from None
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """The values in a type; raises one of `_REFUSED` if a value does not fit."""
+    if type_ == t.TIMESTAMP:
+        values = [None if v is None else _moment(v) for v in values]
+    elif type_ == t.DATE:
+        values = [date.fromisoformat(v) if isinstance(v, str) else v for v in values]
+    elif any(_changes(v, type_) for v in values):
+        raise TypeError("a value would change")
+    return pa.array(values, type_)
 
 
 def _changes(value: Any, type_: pa.DataType) -> bool:
@@ -157,14 +157,8 @@ def _changes(value: Any, type_: pa.DataType) -> bool:
 
 def _fits(value: Any, type_: pa.DataType) -> bool:
     try:
-        if type_ == t.TIMESTAMP:
-            value = None if value is None else _moment(value)
-        elif type_ == t.DATE and isinstance(value, str):
-            value = date.fromisoformat(value)
-        elif _changes(value, type_):
-            return False
-        pa.array([value], type_)
-    except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError, Error):
+        _array([value], type_)
+    except _REFUSED:
         return False
     return True
 
@@ -187,9 +181,8 @@ def _moment(value: Any) -> datetime:
 def moment(value: Any) -> int:
     """A point in time in microseconds, or DataError."""
     try:
-        moment = _moment(value)
-        return int(pa.scalar(moment, t.TIMESTAMP).value)
-    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, pa.ArrowException, Error):
+        return int(pa.scalar(_moment(value), t.TIMESTAMP).value)
+    except _REFUSED:
         raise DataError(
             f"{value!r} is not a point in time.", hint="Give a datetime or text like '2026-01-31 12:30:00'."
         ) from None

@@ -73,10 +73,16 @@ class Registry(NameKeeper):
             raise CatalogError(f"There is no query {name!r}.", hint=did_you_mean(str(name), known))
         return owner
 
-    def family_of(self, name: str) -> Family:
-        """The family with this name, or that of the query with this name."""
+    def family_of(self, name: str) -> tuple[Family, int | None]:
+        """The family with this name; or that of the query with this name, and the id of the query."""
         family = self.find(name) if isinstance(name, str) else None
-        return family or self.query(name)[0]
+        if family is not None:
+            return family, None
+        owner = self.owner(name) if isinstance(name, str) else None
+        if owner is None:
+            known = [f.name for f in self] + [n for f in self for n in f.queries.some_names(100)]
+            raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
+        return owner
 
     def is_free(self, name: str) -> bool:
         return self.find(name) is None and self.names.owner(name) is None

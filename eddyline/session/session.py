@@ -95,7 +95,7 @@ class Session:
         family = self.registry.shaped(binding.bound.query, checked)
         if family is not None:
             return family, []
-        family = self._family(self.registry.unused_name(), binding, checked, "implicit", text)
+        family = self.declare_family(self.registry.unused_name(), binding, checked, "implicit", text)
         return family, [new_family(family)]
 
     def bind(self, text: QueryText, params: Sequence[Field] | None = None) -> Binding:
@@ -109,16 +109,13 @@ class Session:
         """Binds a text now, for when its statement runs, if the catalog is then still the same."""
         self.prebound[id(text)] = self.catalog.version, self.bind(text, params)
 
-    def _family(self, name: str, binding: Binding, options: Mapping[str, str], kind: FamilyKind, sql: str) -> Family:
-        number = self.definitions.next_family
-        return Family(number, name, binding.bound, options, kind, sql, binding.views, binding.in_lists)
-
     def declare_family(
         self, name: str, binding: Binding, options: Mapping[str, str], kind: FamilyKind, sql: str
     ) -> Family:
-        """A family with a name of its own, still to be created."""
+        """A family that is still to be created."""
         self.registry.require_free(name)
-        return self._family(name, binding, check_options(options), kind, sql)
+        number, checked = self.definitions.next_family, check_options(options)
+        return Family(number, name, binding.bound, checked, kind, sql, binding.views, binding.in_lists)
 
     # families and queries by name
 

@@ -13,7 +13,6 @@ from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
-from eddyline.errors import CatalogError, did_you_mean
 from eddyline.plan.explain import explain as explain_logical
 from eddyline.plan.explain_physical import explain_physical
 from eddyline.session.session import Session
@@ -137,7 +136,8 @@ def columns_text(fields: tuple[Field, ...]) -> str:
 def explain(session: Session, name: str) -> tuple[Family, list[str]]:
     """The family of a query, or with this name, and its plan: with how many queries share it, and the constants of the
     query."""
-    family, values = _find(session, name)
+    family, query = session.registry.family_of(name)
+    values = [] if query is None else _constants(family, query)
     n = len(family.queries)
     lines = [f"family {family.name}: {n} {'query' if n == 1 else 'queries'}"]
     if family.bound.params:
@@ -151,20 +151,7 @@ def explain(session: Session, name: str) -> tuple[Family, list[str]]:
     return family, lines
 
 
-def _find(session: Session, name: str) -> tuple[Family, list[Any]]:
-    """A family by its name; or that of a query, with the query's constants."""
-    registry = session.registry
-    family = registry.find(name) if isinstance(name, str) else None
-    if family is not None:
-        return family, []
-    owner = registry.owner(name) if isinstance(name, str) else None
-    if owner is None:
-        known = [f.name for f in registry] + [n for f in registry for n in f.queries.some_names(100)]
-        raise CatalogError(f"There is no query or family {name!r}.", hint=did_you_mean(str(name), known))
-    family, query = owner
+def _constants(family: Family, query: int) -> list[Any]:
     rows = family.queries.rows()
-    return family, [_value(p[0]) for p in rows.all_params_at(rows.positions(np.array([query])))]
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    return ConstantList(scalar.values) if isinstance(scalar, pa.ListScalar) else scalar.as_py()
+    scalars = [p[0] for p in rows.all_params_at(rows.positions(np.array([query])))]
+    return [ConstantList(s.values) if isinstance(s, pa.ListScalar) else s.as_py() for s in scalars]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -37,8 +37,7 @@ def dropped_query(text: str) -> str | None:
     return None if match is None else match.group(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A text without its literals: the query's name, the template, and what was cut out."""
 
     name: str

@@ -10,22 +10,8 @@ from sqlglot import exp
 
 from eddyline import types as t
 from eddyline.errors import BindError, Error, did_you_mean
-from eddyline.sql.bound import (
-    BoundQuery,
-    Call,
-    Column,
-    DerivedSource,
-    Expr,
-    Field,
-    Output,
-    Query,
-    SelectBlock,
-    SetQuery,
-    Source,
-    StreamSource,
-    TableSource,
-    Window,
-)
+from eddyline.sql import bound
+from eddyline.sql.bound import BoundQuery, Expr, Field, Output, Query, SelectBlock, Source, Window
 from eddyline.sql.catalog import Catalog
 from eddyline.sql.constants import PendingConstant
 from eddyline.sql.expressions import ExpressionBinder
@@ -72,8 +58,8 @@ def _bind(catalog: Catalog, text: QueryText, constants: Constants) -> Binding:
         raise BindError("The query is nested too deeply.", sql=text.sql, span=span_of(text.tree)) from None
     if constants.policy == "keep":
         return Binding(BoundQuery(query, tuple(constants.declared)), (), frozenset(binder.views))
-    bound = BoundQuery(query, tuple(constants.params), tuple(constants.values))
-    return Binding(bound, tuple(constants.recipes), frozenset(binder.views), constants.in_lists)
+    lifted = BoundQuery(query, tuple(constants.params), tuple(constants.values))
+    return Binding(lifted, tuple(constants.recipes), frozenset(binder.views), constants.in_lists)
 
 
 class QueryBinder:
@@ -88,23 +74,22 @@ class QueryBinder:
     def query(self, tree: exp.Expr) -> Query:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            fail(
-                tree, f"The query is nested too deeply: more than {_MAX_DEPTH} levels.", "Use views for the inner ones."
-            )
+            message = f"The query is nested too deeply: more than {_MAX_DEPTH} levels."
+            fail(tree, message, "Use views for the inner ones.")
         outer = len(self.with_queries)
         self._add_with_queries(tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
             refuse_other_args(tree, {"this", "alias", "with_"})
-            bound = self.query(tree.this)
+            query = self.query(tree.this)
         elif type(tree) in _SET_OPERATIONS:
-            bound = self._set_operation(tree)
+            query = self._set_operation(tree)
         elif isinstance(tree, exp.Select):
-            bound = self._block(tree)
+            query = self._block(tree)
         else:
             fail(tree, "Expected a SELECT.")
         del self.with_queries[outer:]
         self.depth -= 1
-        return bound
+        return query
 
     def _add_with_queries(self, tree: exp.Expr) -> None:
         """Adds the queries of the WITH clause to the scope."""
@@ -133,17 +118,16 @@ class QueryBinder:
         for a, b in zip(left.fields, right.fields, strict=True):
             common = t.common(a.type, b.type)
             if common is None:
-                fail(
-                    tree, f"Column {a.name!r} is {t.name_of(a.type)} on one side and {t.name_of(b.type)} on the other."
-                )
+                one, other = t.name_of(a.type), t.name_of(b.type)
+                fail(tree, f"Column {a.name!r} is {one} on one side and {other} on the other.")
             types.append(common)
         left, right = _with_types(left, types), _with_types(right, types)
         kind: Any = _SET_OPERATIONS[type(tree)]
         if not tree.args.get("distinct"):
-            return SetQuery(kind, left, right)
+            return bound.SetQuery(kind, left, right)
         if kind == "union":
-            return _distinct(SetQuery(kind, left, right))
-        return SetQuery(kind, _distinct(left), _distinct(right))
+            return _distinct(bound.SetQuery(kind, left, right))
+        return bound.SetQuery(kind, _distinct(left), _distinct(right))
 
     # SELECT
 
@@ -165,18 +149,15 @@ class QueryBinder:
             fail(tree, "DISTINCT ON is not supported.", "Use GROUP BY.")
         items = self._items(tree, sources)
         group, having = tree.args.get("group"), tree.args.get("having")
-        grouped = group is not None or having is not None or any(has_aggregate(e) for _, e in items)
-        if grouped:
-            refuse_modifiers([e for _, e in items] + [e for e in (group, having) if e is not None])
-            grouping = Grouping(binder, group, items)
-            outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
-            having_condition = grouping.condition(having.this) if having is not None else None
-            aggregates = tuple(grouping.aggregates)
-            return SelectBlock(
-                tuple(sources), condition, grouping.keys, aggregates, having_condition, outputs, distinct is not None
-            )
-        outputs = tuple(Output(name, typed(binder, e)) for name, e in items)
-        return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
+        if group is None and having is None and not any(has_aggregate(e) for _, e in items):
+            outputs = tuple(Output(name, typed(binder, e)) for name, e in items)
+            return SelectBlock(tuple(sources), condition, None, (), None, outputs, distinct is not None)
+        refuse_modifiers([e for _, e in items] + [e for e in (group, having) if e is not None])
+        grouping = Grouping(binder, group, items)
+        outputs = tuple(Output(name, grouping.bind(e)) for name, e in items)
+        kept = grouping.condition(having.this) if having is not None else None
+        grouped = grouping.keys, tuple(grouping.aggregates)
+        return SelectBlock(tuple(sources), condition, *grouped, kept, outputs, distinct is not None)
 
     def _from(self, tree: exp.Select) -> tuple[list[Source], list[exp.Expr]]:
         """The sources of FROM and JOIN, and the conditions of ON and USING."""
@@ -189,9 +170,8 @@ class QueryBinder:
             side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
             if side or kind not in ("", "INNER", "CROSS") or join.args.get("method"):
                 words = " ".join(w for w in (join.args.get("method") or "", side, kind) if w)
-                fail(
-                    join, f"{words} JOIN is not supported.", "Use an inner JOIN; EXCEPT ALL tells what has no partner."
-                )
+                hint = "Use an inner JOIN; EXCEPT ALL tells what has no partner."
+                fail(join, f"{words} JOIN is not supported.", hint)
             left_sources = list(sources)
             sources.append(self._source(join.this))
             if join.args.get("on") is not None:
@@ -216,7 +196,7 @@ class QueryBinder:
                 fail(node, "A window goes after a stream, not after a subquery.")
             refuse_other_args(node, {"this", "alias", "with_"})
             inner = self.query(node.this)
-            return DerivedSource(inner, alias or "_", _renamed(inner.fields, node))
+            return bound.DerivedSource(inner, alias or "_", _renamed(inner.fields, node))
         if isinstance(node, exp.Lateral):
             fail(node, "LATERAL is not supported.", "A subquery in FROM cannot see the sources beside it.")
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
@@ -232,27 +212,24 @@ class QueryBinder:
                 hidden = self.with_queries[i:]  # a WITH query sees only those before it
                 del self.with_queries[i:]
                 cte = hidden[0][1]
-                bound = self.query(cte.this)
+                inner = self.query(cte.this)
                 self.with_queries += hidden
-                return DerivedSource(bound, alias, _renamed(_renamed(bound.fields, cte), node))
+                return bound.DerivedSource(inner, alias, _renamed(_renamed(inner.fields, cte), node))
         stream = self.catalog.streams.get(name)
         table = self.catalog.tables.get(name)
         if (stream or table) and node.args.get("alias") is not None and node.args["alias"].args.get("columns"):
             fail(node, f"The columns of {name!r} cannot be renamed in FROM.", "Use AS in a subquery's SELECT.")
         if stream is not None:
-            return StreamSource(stream.name, alias, stream.fields, stream.time, window or Window("unbounded"))
+            return bound.StreamSource(stream.name, alias, stream.fields, stream.time, window or Window("unbounded"))
         if window is not None:
-            fail(
-                node,
-                f"{name!r} is not a stream, so it has no window.",
-                did_you_mean(name, self.catalog.streams.names()),
-            )
+            hint = did_you_mean(name, self.catalog.streams.names())
+            fail(node, f"{name!r} is not a stream, so it has no window.", hint)
         if table is not None:
-            return TableSource(table.name, alias, table.fields, table.retroactive)
+            return bound.TableSource(table.name, alias, table.fields, table.retroactive)
         view = self.catalog.views.get(name)
         if view is not None:
             self.views.add(view.name.lower())
-            return DerivedSource(view.query, alias, _renamed(view.query.fields, node))
+            return bound.DerivedSource(view.query, alias, _renamed(view.query.fields, node))
         known = self.catalog.relation_names()
         how_to_declare = "CREATE STREAM, CREATE TABLE or CREATE MATERIALIZED VIEW declares one."
         hint = did_you_mean(name, known) if known else how_to_declare
@@ -365,15 +342,15 @@ def _all(conditions: list[Expr]) -> Expr | None:
     """The conjunction of some conditions, flattened."""
     parts: list[Expr] = []
     for c in conditions:
-        parts += c.args if isinstance(c, Call) and c.function == "and" else (c,)
+        parts += c.args if isinstance(c, bound.Call) and c.function == "and" else (c,)
     if not parts:
         return None
-    return parts[0] if len(parts) == 1 else Call("and", tuple(parts), t.BOOLEAN)
+    return parts[0] if len(parts) == 1 else bound.Call("and", tuple(parts), t.BOOLEAN)
 
 
 def _over(query: Query, outputs: tuple[Output, ...], distinct: bool) -> SelectBlock:
     """A block that selects `outputs` from a query."""
-    source = DerivedSource(query, "_", query.fields)
+    source = bound.DerivedSource(query, "_", query.fields)
     return SelectBlock((source,), None, None, (), None, outputs, distinct)
 
 
@@ -381,14 +358,14 @@ def _with_types(query: Query, types: Sequence[Any]) -> Query:
     """The query with its columns cast to `types`."""
     if [f.type for f in query.fields] == list(types):
         return query
-    outputs = []
-    for i, (f, want) in enumerate(zip(query.fields, types, strict=True)):
-        column: Expr = Column(i, f.type, f.name)
-        outputs.append(Output(f.name, column if f.type == want else Call("cast", (column,), want)))
-    return _over(query, tuple(outputs), False)
+    columns = (bound.Column(i, f.type, f.name) for i, f in enumerate(query.fields))
+    pairs = zip(columns, types, strict=True)
+    casts = (Output(c.name, c if c.type == want else bound.Call("cast", (c,), want)) for c, want in pairs)
+    return _over(query, tuple(casts), False)
 
 
 def _distinct(query: Query) -> SelectBlock:
     if isinstance(query, SelectBlock):
         return replace(query, distinct=True)
-    return _over(query, tuple(Output(f.name, Column(i, f.type, f.name)) for i, f in enumerate(query.fields)), True)
+    columns = (bound.Column(i, f.type, f.name) for i, f in enumerate(query.fields))
+    return _over(query, tuple(Output(c.name, c) for c in columns), True)

@@ -154,36 +154,38 @@ def walk(expr: Expr) -> Iterator[Expr]:
             yield from walk(arg)
 
 
-def expressions(query: Query) -> Iterator[Expr]:
-    """All expressions of a query, at any depth."""
+def parts(query: Query) -> Iterator[SelectBlock | StreamSource | TableSource]:
+    """The blocks of a query, at any depth, each followed by its sources in the order of the text."""
     if isinstance(query, SetQuery):
-        yield from expressions(query.left)
-        yield from expressions(query.right)
+        yield from parts(query.left)
+        yield from parts(query.right)
         return
+    yield query
     for s in query.sources:
         if isinstance(s, DerivedSource):
-            yield from expressions(s.query)
-    own = [query.where, query.having, *(query.keys or ()), *(a.argument for a in query.aggregates)]
-    for e in (*own, *(o.expr for o in query.outputs)):
-        if e is not None:
-            yield from walk(e)
+            yield from parts(s.query)
+        else:
+            yield s
 
 
-def groups(query: Query) -> bool:
-    """Whether any block of the query groups."""
-    if isinstance(query, SetQuery):
-        return groups(query.left) or groups(query.right)
-    return query.keys is not None or any(groups(s.query) for s in query.sources if isinstance(s, DerivedSource))
+def blocks(query: Query) -> Iterator[SelectBlock]:
+    return (p for p in parts(query) if isinstance(p, SelectBlock))
 
 
 def sources(query: Query) -> Iterator[StreamSource | TableSource]:
     """The streams and tables a query reads, at any depth, in the order of the text."""
-    if isinstance(query, SetQuery):
-        yield from sources(query.left)
-        yield from sources(query.right)
-        return
-    for s in query.sources:
-        if isinstance(s, DerivedSource):
-            yield from sources(s.query)
-        else:
-            yield s
+    return (p for p in parts(query) if not isinstance(p, SelectBlock))
+
+
+def expressions(query: Query) -> Iterator[Expr]:
+    """All expressions of a query, at any depth."""
+    for block in blocks(query):
+        own = [block.where, block.having, *(block.keys or ()), *(a.argument for a in block.aggregates)]
+        for e in (*own, *(o.expr for o in block.outputs)):
+            if e is not None:
+                yield from walk(e)
+
+
+def groups(query: Query) -> bool:
+    """Whether any block of the query groups."""
+    return any(block.keys is not None for block in blocks(query))

@@ -105,6 +105,9 @@ class Namespace(Generic[T]):
         return len(self._by_key)
 
 
+KINDS: dict[type, RelationKind] = {Stream: "stream", Table: "table", View: "view", Sink: "sink"}
+
+
 class Catalog:
     """Everything a statement can refer to. `version` increases with every change, so that caches can be invalidated."""
 
@@ -130,10 +133,8 @@ class Catalog:
 
     def add(self, entry: Stream | Table | View | Sink | Function) -> None:
         self.version += 1
-        spaces: dict[type, Namespace[Any]] = {
-            Stream: self.streams, Table: self.tables, View: self.views, Sink: self.sinks, Function: self.functions,
-        }  # fmt: skip
-        spaces[type(entry)].add(entry)
+        space: Namespace[Any] = self.functions if isinstance(entry, Function) else self.space(KINDS[type(entry)])
+        space.add(entry)
 
     def space(self, kind: RelationKind) -> Namespace[Any]:
         spaces: dict[RelationKind, Namespace[Any]] = {

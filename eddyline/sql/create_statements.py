@@ -100,8 +100,7 @@ def sink(c: Cursor) -> Sink:
         while not targets or c.accept(","):
             target = c.name("a query or family")
             if target in targets:
-                c.at -= 1
-                c.fail(f"{target!r} is named twice.", "Name every query and family once.")
+                c.fail_last(f"{target!r} is named twice.", "Name every query and family once.")
             targets.append(target)
     return Sink(name, external, tuple(targets), c.text)
 
@@ -119,8 +118,7 @@ def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
         else:
             name = c.name("a column")
             if name.lower() in {f.name.lower() for f in fields}:
-                c.at -= 1
-                c.fail(f"Column {name!r} is declared twice.", "Give every column a name of its own.")
+                c.fail_last(f"Column {name!r} is declared twice.", "Give every column a name of its own.")
             fields.append(Field(name, c.type()))
             if key and c.is_word("PRIMARY", "KEY"):
                 hint = f"For a key of several columns write {_key_hint([*key, name])} after the columns."
@@ -141,11 +139,9 @@ def _key(c: Cursor, fields: Sequence[Field]) -> list[str]:
         column = c.name("a key column")
         known = [f.name for f in fields]
         if column.lower() not in {n.lower() for n in known}:
-            c.at -= 1
-            c.fail(f"There is no column {column!r}.", did_you_mean(column, known))
+            c.fail_last(f"There is no column {column!r}.", did_you_mean(column, known))
         if column.lower() in {k.lower() for k in key}:
-            c.at -= 1
-            c.fail(f"Column {column!r} is twice in the key.", "Name every column of the key once.")
+            c.fail_last(f"Column {column!r} is twice in the key.", "Name every column of the key once.")
         key.append(column)
     c.expect(")")
     return key

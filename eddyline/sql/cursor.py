@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NoReturn
 
 from sqlglot.errors import SqlglotError
@@ -18,17 +19,10 @@ from eddyline.sql.limits import refuse_long_statement, refuse_long_text
 from eddyline.sql.literal_lists import LiteralList, lifted
 
 _NOT_NAMES = (
-    TokenType.STRING,
-    TokenType.NUMBER,
-    TokenType.L_PAREN,
-    TokenType.R_PAREN,
-    TokenType.COMMA,
-    TokenType.DOT,
-    TokenType.EQ,
-    TokenType.L_BRACKET,
-    TokenType.R_BRACKET,
-    TokenType.COLON,
-)
+    TokenType.STRING, TokenType.NUMBER, TokenType.COMMA, TokenType.DOT, TokenType.EQ, TokenType.COLON,
+    TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACKET, TokenType.R_BRACKET,
+)  # fmt: skip
+_UNITS = f"Units are {', '.join(UNITS)}."
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -41,8 +35,8 @@ def tokens_and_lists(sql: str) -> tuple[list[Token], Mapping[int, LiteralList]]:
     surrogate = _SURROGATE.search(sql)
     if surrogate is not None:
         raise ParseError(
-            f"The text contains {surrogate.group()!r}, which is half a character and cannot be stored.",
-            hint="Decode the text as UTF-8 before it gets here.",
+            f"The text has {surrogate.group()!r}, which is half of a character.",
+            hint="Nothing was run; give text that can be written as UTF-8.",
             sql=_SURROGATE.sub("\ufffd", sql),  # so that the error can be printed
             span=surrogate.span(),
         )
@@ -86,18 +80,9 @@ def _one_string(sql: str, pieces: list[Token]) -> Token:
 def statements(sql: str) -> list[Cursor]:
     """One cursor per statement of a script; empty statements are dropped."""
     refuse_long_text(sql)
-    cursors: list[Cursor] = []
-    current: list[Token] = []
     tokens, lists = tokens_and_lists(sql)
-    for token in tokens:
-        if token.token_type == TokenType.SEMICOLON:
-            if current:
-                cursors.append(Cursor(sql, current, lists))
-            current = []
-        else:
-            current.append(token)
-    if current:
-        cursors.append(Cursor(sql, current, lists))
+    split = groupby(tokens, lambda token: token.token_type == TokenType.SEMICOLON)
+    cursors = [Cursor(sql, list(group), lists) for is_semicolon, group in split if not is_semicolon]
     for c in cursors:
         refuse_long_statement(sql, (c.tokens[0].start, c.tokens[-1].end + 1), len(c.tokens))
     return cursors
@@ -145,6 +130,11 @@ class Cursor:
 
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
         raise ParseError(message, hint=hint, sql=self.sql, span=self.span())
+
+    def fail_last(self, message: str, hint: str | None = None) -> NoReturn:
+        """Raises an error that points at the token just read."""
+        self.at -= 1
+        self.fail(message, hint)
 
     def next_text(self) -> str:
         """The next token for an error message, without secrets."""
@@ -224,30 +214,28 @@ class Cursor:
         token = self.peek()
         if token is None or token.token_type not in (TokenType.NUMBER, TokenType.STRING):
             self.fail(f"Expected a number, found {self.next_text()}.")
-        text = token.text.strip()
-        if token.token_type == TokenType.STRING and " " in text:
-            number, _, word = text.partition(" ")
-        else:
-            number, word = text, None
+        number, word = token.text.strip(), None
+        if token.token_type == TokenType.STRING and " " in number:
+            number, word = number.split(maxsplit=1)
         try:
             amount = float(number)
         except ValueError:
             self.fail(f"Expected a number, found {self.next_text()}.")
         self.at += 1
-        if word is None:
-            unit_token = self.peek()
-            word = unit_token.text if unit_token is not None else ""
-            if unit_of(word) is None:
-                self.fail(f"Expected a unit of time, found {self.next_text()}.", f"Units are {', '.join(UNITS)}.")
-            self.at += 1
-        unit = unit_of(word.strip())
+        unit = unit_of(self.unit() if word is None else word)
         if unit is None:
-            self.at -= 1
-            self.fail(f"{word.strip()!r} is not a unit of time.", f"Units are {', '.join(UNITS)}.")
+            self.fail_last(f"{word!r} is not a unit of time.", _UNITS)
         if not 0 <= amount * unit < 2**62:
-            self.at -= 1
-            self.fail("The interval is out of range.", "Give a length from zero up to a hundred thousand years.")
+            self.fail_last("The interval is out of range.", "Give a length from zero up to a hundred thousand years.")
         return round(amount * unit)
+
+    def unit(self) -> str:
+        """The next token, which must be a unit of time."""
+        token = self.peek()
+        if token is None or unit_of(token.text) is None:
+            self.fail(f"Expected a unit of time, found {self.next_text()}.", _UNITS)
+        self.at += 1
+        return str(token.text)
 
     def rest(self) -> list[Token]:
         """All remaining tokens; the cursor moves to the end."""

@@ -112,10 +112,9 @@ def _insert(c: Cursor) -> Insert:
         c.fail(f"Expected INTO, found {c.next_text()}.", _INSERT)
     tree = _changing(c, exp.Insert, {"this", "expression"}, _INSERT)
     schema, given = tree.this, tree.expression
-    columns: tuple[str, ...] = ()
-    if isinstance(schema, exp.Schema):
-        columns = tuple(x.name for x in schema.expressions)
-    target = _target(c, schema.this if isinstance(schema, exp.Schema) else schema, _INSERT)
+    has_columns = isinstance(schema, exp.Schema)
+    columns = tuple(x.name for x in schema.expressions) if has_columns else ()
+    target = _target(c, schema.this if has_columns else schema, _INSERT)
     if isinstance(given, exp.Values):
         refuse_other_args(given, {"expressions"})
         return Insert(target, columns, given, None)

@@ -18,7 +18,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.errors import ParseError
 from eddyline.sql.cursor import Cursor, short
 from eddyline.sql.dialect import DIALECT, OF_THE_SYNTAX
-from eddyline.sql.functions import UNITS, unit_of
 from eddyline.sql.literal_lists import mark_lists
 from eddyline.sql.statements import QueryText, WindowText
 
@@ -74,17 +73,11 @@ def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
 # Mistakes that sqlglot accepts: `a,, b`, `a, FROM`, `AS 5`.
 _NEVER_AFTER: dict[TokenType, tuple[TokenType | None, ...]] = {
     TokenType.COMMA: (
-        None,
-        TokenType.COMMA,
-        TokenType.R_PAREN,
-        TokenType.FROM,
-        TokenType.WHERE,
-        TokenType.GROUP_BY,
-        TokenType.HAVING,
+        TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, None,
     ),
     TokenType.ALIAS: (TokenType.NUMBER, TokenType.FROM, TokenType.COMMA, None),
     TokenType.EXCEPT: (TokenType.FROM, None),
-}
+}  # fmt: skip
 
 
 def _with_window_calls(tokens: list[Token]) -> list[Token]:
@@ -195,12 +188,7 @@ def _window(c: Cursor) -> WindowText:
         c.expect("RANGE")
         c.accept("INTERVAL")
         kind, amount = "range", _amount(c)
-        token = c.peek()
-        word = token.text if token is not None else ""
-        if unit_of(word) is None:
-            c.fail(f"Expected a unit of time, found {c.next_text()}.", f"Units are {', '.join(UNITS)}.")
-        c.at += 1
-        size = exp.Interval(this=amount, unit=exp.Var(this=word))
+        size = exp.Interval(this=amount, unit=exp.Var(this=c.unit()))
     if not c.is_word("]"):
         c.fail(f"Expected ] after the window, found {c.next_text()}.")
     end = c.span()[1]

@@ -110,8 +110,6 @@ def refuse_other_args(tree: exp.Expr, known: Set[str], within: exp.Expr | None =
 
 
 _WORDS = {
-    "by_name": "BY NAME",
-    "into": "INTO",
     "joins": "JOIN",
     "locks": "FOR UPDATE or SHARE",
     "pivots": "PIVOT",
@@ -120,10 +118,7 @@ _WORDS = {
     "match": "MATCH_RECOGNIZE",
     "connect": "CONNECT BY",
     "order": "ORDER BY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
     "windows": "WINDOW",
-    "qualify": "QUALIFY",
     "laterals": "LATERAL VIEW",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",

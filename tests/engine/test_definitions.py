@@ -73,9 +73,6 @@ class Heard:
     def queries_dropped(self, family: Family, ids: Any) -> None:
         self._note("dropped", list(ids))
 
-    def queries_compacting(self, family: Family) -> None:
-        self._note("compacting", len(family.queries))
-
     def table_changing(self, table: str) -> None:
         self._note("changing", table)
 

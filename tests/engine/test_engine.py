@@ -9,11 +9,11 @@ import pytest
 
 from eddyline.engine.actions import Action, AddQueries, AddQuery, ChangeTable, Define, DropQueries, NewFamily
 from eddyline.engine.definitions import Definitions
-from eddyline.engine.engine import Engine, EngineOptions
+from eddyline.engine.engine import Engine
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.parts import Part
-from eddyline.engine.running_family import RunningFamily, arrived
+from eddyline.engine.running_family import EngineOptions, RunningFamily, arrived
 from eddyline.state.delta import Delta, query_of
 
 SECOND = 1_000_000

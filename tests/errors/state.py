@@ -58,7 +58,7 @@ def fingerprint(db: Connection) -> tuple[Any, ...]:
         {name: rows.to_arrow().to_pydict() for name, rows in db.definitions.tables.items()},
         {name: (c.high, c.floor, c.arrived, c.late) for name, c in db.engine.clocks.streams.items()},
         {name: len(h) for name, h in db.engine.histories.items()},
-        {name: sum(len(p[0]) for p in parts) for name, parts in db.dead.items()},
+        {name: sum(len(p[0]) for p in parts) for name, parts in db.set_apart.items()},
         db.engine.arrivals,
         db.engine.clocks.advanced,
     )

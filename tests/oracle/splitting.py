@@ -12,14 +12,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
-from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
+from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
@@ -43,53 +44,39 @@ class Trial:
 class SplitFamily(RunningFamily):
     trial: ClassVar[Trial] = Trial()
 
-    def __init__(
-        self,
-        family: Family,
-        functions: Functions,
-        clock_policy: Literal["min", "max"],
-        answers: Literal["kept", "not kept"],
-        threads: int,
-        most_bytes: int,
-    ) -> None:
-        super().__init__(family, functions, clock_policy, answers, threads, most_bytes)
+    def __init__(self, family: Family, functions: Functions, options: EngineOptions) -> None:
+        super().__init__(family, functions, options)
         self.ways = [
             partitioning(family.plan, family.emit),
             *([by_queries(family.plan)] if family.bound.params else []),
         ]
         assert self.ways[0] == partitioning(family.plan, family.emit)
         assert all({s for s, _ in how.routings} == self.streams for how in self.ways)
-        self.of_a_part = family, functions, clock_policy
+        self.of_a_part = family, functions, EngineOptions(options.clock)
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = {how: [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)] for how in self.ways}
         self.logs: dict[str, list[Change]] = {how.kind: [] for how in self.ways}  # what all buckets said so far
 
     def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: Any = None) -> Delta:
-        return self.run("arrivals", clock, queries, streams)
+        return self.run(self.step(clock, queries, streams))
 
-    def run(
-        self,
-        kind: Literal["arrivals", "replay"],
-        clock: int,
-        queries: QueryRows,
-        streams: Mapping[str, Delta] | None = None,
-        tables: Mapping[str, Delta] | None = None,
-    ) -> Delta:
-        before = self.clock
-        whole = super().run(kind, clock, queries, streams, tables)
+    def run(self, step: Step) -> Delta:
+        queries = step.queries
+        whole = super().run(step)
         for how in self.ways:
             self.trial.kinds[how.kind] += len(whole) > 0
             if how.kind == "one place":
                 continue
             if not how.keeps_state:
                 self.parts[how] = [RunningFamily(*self.of_a_part) for _ in self.parts[how]]
-            routed = {s: self._split(how, s, d, queries) for s, d in (streams or {}).items()}
+            routed = {s: self._split(how, s, d, queries) for s, d in step.streams.items()}
             found = []
             for i, part in enumerate(self.parts[how]):
-                part.clock = before
+                part.clock = step.before
                 mine = self._own(queries, i) if how.kind == "by queries" else queries
-                found.append(part.run(kind, clock, mine, {s: d[i] for s, d in routed.items()}, tables))
+                rows = {s: d[i] for s, d in routed.items()}
+                found.append(part.run(part.step(step.now, mine, rows, step.tables, step.kind)))
             said = [c for delta in found for c in changes(delta)]
             assert fold(said) == fold(changes(whole)), f"{how}\n{self.family.sql}\n{said}\n{changes(whole)}"
             assert ends(said) == ends(changes(whole)), f"{how}\n{self.family.sql}"

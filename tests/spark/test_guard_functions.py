@@ -28,7 +28,7 @@ def step(kind: Any, body: Any, on_error: Any) -> tuple[RunningFamily, Delta, lis
     batch = arrived(columns, np.zeros(3, np.int64), 0)
     queries = running.family.queries.rows()
     guard = WorkerGuard(on_error)
-    found = guard.attempt(running, lambda: running.run("arrivals", 0, queries, {"s": batch}))
+    found = guard.attempt(running, lambda: running.run(running.step(0, queries, {"s": batch})))
     assert isinstance(found, Delta)
     failed, families = guard.take()
     assert not families

@@ -31,7 +31,7 @@ from eddyline.engine.actions import (
 )
 from eddyline.engine.failures import starting
 from eddyline.engine.family import Family
-from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, Error
 from eddyline.operators.user_functions import FunctionKind, body_of
@@ -200,7 +200,7 @@ class PipelineCatalog(LoggedSession):
                     )
             case NewFamily(family=family) if family is not None:
                 with starting(family):  # refuses families that no bucket could build
-                    RunningFamily(family, self.definitions.functions, "min", "not kept")
+                    RunningFamily(family, self.definitions.functions, EngineOptions(answers="not kept"))
             case ChangeTable() if self.has_source(action.table):
                 raise CatalogError(f"Table {action.table!r} has a source of its own.", hint=_NO_ROWS)
 

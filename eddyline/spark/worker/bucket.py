@@ -18,10 +18,11 @@ import pyarrow as pa
 from eddyline.arrays import Ints
 from eddyline.engine.actions import Action
 from eddyline.engine.definitions import Definitions
-from eddyline.engine.engine import Engine, EngineOptions
+from eddyline.engine.engine import Engine
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.parts import Part
+from eddyline.engine.running_family import EngineOptions
 from eddyline.errors import StateError
 from eddyline.spark.catalog.following import Follower
 from eddyline.spark.catalog.trust import Bodies
