@@ -29,7 +29,7 @@ class FamilyFailure:
         whose = "" if name.lower() == self.family.lower() else f"{name!r} is a query of it. "
         return FamilyError(
             f"{str(self).removesuffix('.')}.",
-            hint=f"{whose}db.resume({name!r}) lets its queries begin anew from what comes next; or drop it.",
+            hint=f"{whose}db.resume({name!r}) restarts its queries with the tuples that arrive next; or drop it.",
         )
 
 

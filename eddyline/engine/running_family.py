@@ -34,7 +34,7 @@ from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, query_of
 from eddyline.state.query_table import QueryRows
 
-# Joins over ranges: for a family of more queries, counting changes may cost more than computing whom they affect.
+# Joins over ranges: in a family of more queries, counting changes may cost more than computing whose answers change.
 MOST_COUNTED = 64
 _NOTHING: Mapping[str, Delta] = MappingProxyType({})
 
@@ -261,7 +261,7 @@ class RunningFamily:
         if not set(numbers) <= set(keeping):
             raise StateError(
                 f"The state of family {self.family.name!r} was saved by a version that runs it in another way.",
-                hint="Go on with the version that saved it, or begin anew.",
+                hint="Use the version that saved it, or start without the saved state.",
             )
         return [(walked[i], table) for i, (_, table) in zip(numbers, sorted(tables.items()), strict=True)]
 

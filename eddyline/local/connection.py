@@ -71,7 +71,7 @@ class Connection:
         if self.engine.failed:
             self._refuse_queries([action])
         parts = self.engine.apply(action)
-        return self._changes(parts) if isinstance(action, AddQuery) else self.guard.tell()
+        return self._changes(parts) if isinstance(action, AddQuery) else self.guard.warn()
 
     def apply(self, actions: Sequence[Action]) -> Changes:
         """Applies the actions of one statement: all of them, or none if one fails."""
@@ -137,16 +137,16 @@ class Connection:
         failed = [Part(f, f.queries.rows(), x) for f, x in self.failures()]
         warnings = self.functions.take_noted()
         changes = Changes([*parts, *failed], arrivals, Lookup(self.registry), lambda: warnings)
-        self.guard.tell()
+        self.guard.warn()
         return changes
 
     def _changes(self, parts: Sequence[Part | InitialPart]) -> Changes:
         """The changes of actions; initial answers are computed on demand."""
         if not parts:
-            self.guard.tell()
+            self.guard.warn()
             return self._nothing
-        changes = Changes(parts, (), Lookup(self.registry), self.functions.take_noted, self.guard.tell)
-        self.guard.tell()
+        changes = Changes(parts, (), Lookup(self.registry), self.functions.take_noted, self.guard.warn)
+        self.guard.warn()
         return changes
 
     # families and queries
@@ -243,7 +243,7 @@ class Connection:
     def flush(self) -> None:
         """Computes deferred results, so that counters and state are up to date."""
         self.engine.flush_all()
-        self.guard.tell()
+        self.guard.warn()
 
     def failures(self) -> list[tuple[Family, FamilyFailure]]:
         """The families in quarantine."""

@@ -30,7 +30,7 @@ class LocalGuard:
             return build()
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
-        """Runs `work`. If the user interrupts it, the other families complete the step before `tell` raises."""
+        """Runs `work`. If the user interrupts it, the other families complete the step before `warn` raises it."""
         try:
             return work()
         except BaseException as e:
@@ -45,7 +45,7 @@ class LocalGuard:
         self._unreported = [f for f in self._unreported if f != failure]
         raise failure.refusal(name)
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Warns of families that failed since the last call. It must be called last: a warning may be raised."""
         if not self._unreported and self._interruption is None:
             return
@@ -55,7 +55,7 @@ class LocalGuard:
             raise interruption
         if failures:
             more = f" So did {len(failures) - 1} more." if len(failures) > 1 else ""
-            hint = f"{more} The others go on; db.resume({failures[0].family!r}) lets its queries begin anew."
+            hint = f"{more} The others continue; db.resume({failures[0].family!r}) restarts its queries."
             warnings.warn(f"{failures[0]}{hint}", FamilyWarning, stacklevel=_frames_to_caller())
 
 

@@ -25,25 +25,13 @@ from itertools import accumulate, combinations
 from typing import Literal
 
 from eddyline.plan import nodes
+from eddyline.plan import routings as route
 from eddyline.plan.bands import bands, bounds
 from eddyline.plan.differences import Inputs
 from eddyline.plan.equalities import Equalities, bare, distinct, equalities, inlined, outward, respects_equality
 from eddyline.plan.expressions import calls_functions, columns_of, move_columns, params_of
 from eddyline.plan.nodes import Node
-from eddyline.plan.routings import (
-    MOST_ASSIGNMENTS,
-    Anywhere,
-    Assignment,
-    Assignments,
-    ByKey,
-    Everywhere,
-    Home,
-    OnePlace,
-    Reach,
-    Routing,
-    merged,
-    with_all_keys,
-)
+from eddyline.plan.routings import Assignment, Assignments, Routing
 from eddyline.sql.bound import Call, Column, Constant, Expr, Field
 
 Kind = Literal["stateless", "anywhere", "by key", "by range", "one place", "by queries"]
@@ -66,19 +54,19 @@ def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
     """How to split the input of a plan; with `emit = 'all'` every plan has state, the expirations of its rows."""
     assignments = _assignments(plan, Equalities())
     if not assignments:
-        return Partitioning("one place", tuple((s, OnePlace()) for s in sorted(_streams(plan))))
-    routings = tuple(sorted(with_all_keys(assignments).items()))
+        return Partitioning("one place", tuple((s, route.OnePlace()) for s in sorted(_streams(plan))))
+    routings = tuple(sorted(route.with_all_keys(assignments).items()))
     kinds = {type(r) for _, r in routings}
-    if Home in kinds:
+    if route.Home in kinds:
         return Partitioning("by range", routings)
-    if ByKey in kinds:
+    if route.ByKey in kinds:
         return Partitioning("by key", routings)
     return Partitioning("stateless" if _is_stateless(plan) and emit != "all" else "anywhere", routings)
 
 
 def by_queries(plan: Node) -> Partitioning:
     """Splits any plan by its queries, which are independent of each other."""
-    return Partitioning("by queries", tuple((s, Everywhere()) for s in sorted(_streams(plan))))
+    return Partitioning("by queries", tuple((s, route.Everywhere()) for s in sorted(_streams(plan))))
 
 
 def joins_over_ranges(node: Node) -> bool:
@@ -99,13 +87,13 @@ def _assignments(node: Node, known: Equalities) -> Assignments:
         return []  # every bucket would emit the same rows
     match node:
         case nodes.Stream():
-            return [{node.source.stream.lower(): Anywhere()}] if node.window.kind != "rows" else []
+            return [{node.source.stream.lower(): route.Anywhere()}] if node.window.kind != "rows" else []
         case nodes.Select():
             return _assignments(node.input, known.having(node.condition))
         case nodes.Project():
             return _assignments(node.input, known.below(_computed(node)))
         case nodes.Union():
-            return merged(_assignments(i, known) for i in node.inputs)
+            return route.merged(_assignments(i, known) for i in node.inputs)
         case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
             inputs = _stream_inputs(node)
@@ -124,7 +112,7 @@ def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Assignments
     assignments: Assignments = []
     for key in keys:
         assignments += [a for a in _keyed(node, key, known) if a not in assignments]
-    return assignments[:MOST_ASSIGNMENTS]
+    return assignments[: route.MOST_ASSIGNMENTS]
 
 
 def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
@@ -134,18 +122,18 @@ def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
     match node:
         case nodes.Stream():
             refused = node.window.kind == "rows" or not _routable(key)
-            return [] if refused else [{node.source.stream.lower(): ByKey((_named(key, node.fields),))}]
+            return [] if refused else [{node.source.stream.lower(): route.ByKey((_named(key, node.fields),))}]
         case nodes.Select():
             return _keyed(node.input, key, known.having(node.condition))
         case nodes.Project():
             return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
         case nodes.Union():
-            return merged(_keyed(i, key, known) for i in node.inputs)
+            return route.merged(_keyed(i, key, known) for i in node.inputs)
         case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
-            return merged(_keyed_input(i, start, key, known) for start, i in _stream_inputs(node))
+            return route.merged(_keyed_input(i, start, key, known) for start, i in _stream_inputs(node))
         case nodes.Distinct() | nodes.Intersect() | nodes.Negation():
-            return merged(_keyed(i, key, known) for i in node.inputs) if respects_equality(key) else []
+            return route.merged(_keyed(i, key, known) for i in node.inputs) if respects_equality(key) else []
         case nodes.GroupBy():
             if not respects_equality(key) or any(i >= len(node.keys) for i in columns_of(key)):
                 return []
@@ -156,7 +144,7 @@ def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assign
     """As `_keyed`, for an input of a join whose columns begin at `start`, by any equal form of the key."""
     stop = start + len(node.fields)
     forms = [_shifted(f, -start) for f in known.forms(key, start, stop)]
-    return [a for f in forms for a in _keyed(node, f, known.within(start, stop))][:MOST_ASSIGNMENTS]
+    return [a for f in forms for a in _keyed(node, f, known.within(start, stop))][: route.MOST_ASSIGNMENTS]
 
 
 def _by_range(node: nodes.Join | nodes.TableJoin) -> Iterator[Assignment]:
@@ -171,11 +159,11 @@ def _by_range(node: nodes.Join | nodes.TableJoin) -> Iterator[Assignment]:
         if x is None or y is None or x[0].source.stream.lower() == y[0].source.stream.lower():
             continue
         (a, value), (b, other) = x, y
-        from_right = Reach(other, band.low, band.high)
-        from_left = Reach(value, _negative(band.high), _negative(band.low))
+        from_right = route.Reach(other, band.low, band.high)
+        from_left = route.Reach(value, _negative(band.high), _negative(band.low))
         assignments: Assignments = [
-            {a.source.stream.lower(): Home(value), b.source.stream.lower(): from_right},
-            {a.source.stream.lower(): from_left, b.source.stream.lower(): Home(other)},
+            {a.source.stream.lower(): route.Home(value), b.source.stream.lower(): from_right},
+            {a.source.stream.lower(): from_left, b.source.stream.lower(): route.Home(other)},
         ]
         left_home = b.window.kind != "unbounded" or a.window.kind == "unbounded"
         yield from assignments if left_home else assignments[::-1]

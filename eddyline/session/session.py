@@ -14,17 +14,8 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 from eddyline.arrays import Ints
-from eddyline.engine.actions import (
-    Action,
-    AddQueries,
-    AddQuery,
-    DefineFunction,
-    DropQueries,
-    DropQuery,
-    FamilyKind,
-    NewFamily,
-    RemoveFamily,
-)
+from eddyline.engine import actions
+from eddyline.engine.actions import Action, AddQuery, DefineFunction, FamilyKind, NewFamily
 from eddyline.engine.definitions import Definitions
 from eddyline.engine.family import Family, check_options
 from eddyline.engine.memory import most_step_bytes
@@ -83,11 +74,11 @@ class Session:
         """A query registered as text, in the family of its shape. `sql` is the text that was executed."""
         self.registry.require_free(s.name)
         binding = self.bind(s.query)
-        family, actions = self.family_of_shape(binding, s.options, s.text)
+        family, creation = self.family_of_shape(binding, s.options, s.text)
         pieces = cut(sql)
         if pieces is not None and pieces.name == s.name:
             self.registry.templates.learn(pieces, family, binding.recipes, binding.bound)
-        return [*actions, AddQuery(family.number, s.name, binding.bound.values)]
+        return [*creation, AddQuery(family.number, s.name, binding.bound.values)]
 
     def family_of_shape(self, binding: Binding, options: Mapping[str, str], text: str) -> tuple[Family, list[Action]]:
         """The family of queries with this shape, and the actions that create it if there is none."""
@@ -129,28 +120,28 @@ class Session:
     def add_queries(self, family: Family, rows: pa.Table) -> list[Action]:
         names, params = checked_parameters(family, rows)
         self.registry.require_new(names)
-        return [AddQueries(family.number, names, tuple(params))] if len(names) else []
+        return [actions.AddQueries(family.number, names, tuple(params))] if len(names) else []
 
     def drop(self, family: str, names: Sequence[str]) -> list[Action]:
         """Drops queries of a family by name. All or none."""
         target = self.registry.named(family)
         ids = self.registry.ids_of(target, names)
         if target.kind == "implicit" and len(ids) == len(target.queries):
-            return [RemoveFamily(target.number)]
-        return [DropQueries(target.number, ids)] if len(ids) else []
+            return [actions.RemoveFamily(target.number)]
+        return [actions.DropQueries(target.number, ids)] if len(ids) else []
 
     def drop_query(self, family: Family, query: int, name: str) -> Action:
         """A family of texts is removed with its last query."""
         if family.queries.live == 1 and family.kind == "implicit":
-            return RemoveFamily(family.number)
-        return DropQuery(family.number, query, name)
+            return actions.RemoveFamily(family.number)
+        return actions.DropQuery(family.number, query, name)
 
     def resume(self, family: Family, ids: Ints) -> list[Action]:
         """The same queries under new ids, as if they had just been registered."""
         rows = family.queries.rows()
         positions = rows.positions(ids)
-        again = AddQueries(family.number, rows.names_at(positions), tuple(rows.all_params_at(positions)))
-        return [DropQueries(family.number, ids), again]
+        again = actions.AddQueries(family.number, rows.names_at(positions), tuple(rows.all_params_at(positions)))
+        return [actions.DropQueries(family.number, ids), again]
 
     # functions
 

@@ -1,4 +1,8 @@
-"""What SHOW and EXPLAIN tell of a catalog. Figures of the data come from the host; what it does not know is NULL."""
+"""The tables that SHOW returns, and the text of EXPLAIN.
+
+Names, types and plans come from the catalog and the registry. Figures of the data come from the host (`Figures`); those
+that it does not know are NULL.
+"""
 
 from __future__ import annotations
 

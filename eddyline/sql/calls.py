@@ -25,21 +25,9 @@ from eddyline.sql.unsupported import NOT_FUNCTIONS, refuse_other_args
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _NULL = PendingConstant(None, t.NULL, None, None)
 _TYPES = {
-    exp.DType.BOOLEAN: t.BOOLEAN,
-    exp.DType.TINYINT: t.BYTE,
-    exp.DType.SMALLINT: t.SHORT,
-    exp.DType.INT: t.INT,
-    exp.DType.BIGINT: t.BIGINT,
-    exp.DType.FLOAT: t.FLOAT,
-    exp.DType.DOUBLE: t.DOUBLE,
+    **{exp.DType[name]: t.BY_NAME[name] for name in t.BY_NAME if name in exp.DType.__members__ and name != "INTERVAL"},
     exp.DType.CHAR: t.STRING,
-    exp.DType.VARCHAR: t.STRING,
-    exp.DType.TEXT: t.STRING,
-    exp.DType.DATE: t.DATE,
-    exp.DType.TIMESTAMP: t.TIMESTAMP,
-    exp.DType.TIMESTAMPTZ: t.TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: t.TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: t.TIMESTAMP,
+    **dict.fromkeys((exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ), t.TIMESTAMP),
 }
 
 
