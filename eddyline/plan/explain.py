@@ -54,7 +54,11 @@ def describe(node: Node) -> str:
 
 def group_text(keys: Sequence[Expr], aggregates: Sequence[Aggregate]) -> str:
     by = f" by {', '.join(text(k) for k in keys)}" if keys else ""
-    return f"group{by}: " + ", ".join(f"{a.function}({text(a.argument) if a.argument else '*'})" for a in aggregates)
+    return f"group{by}: " + ", ".join(map(aggregate_text, aggregates))
+
+
+def aggregate_text(aggregate: Aggregate) -> str:
+    return f"{aggregate.function}({text(aggregate.argument) if aggregate.argument else '*'})"
 
 
 def stream_text(source: StreamSource) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from eddyline.plan import physical
-from eddyline.plan.explain import group_text, on_text, outputs_text, stream_text, table_text
+from eddyline.plan.explain import aggregate_text, group_text, on_text, outputs_text, stream_text, table_text
 from eddyline.plan.expressions import text
 from eddyline.plan.physical import Buffer, PhysicalNode
 from eddyline.sql.bound import Field
@@ -68,7 +68,7 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         yield from _kept({f"input {i + 1}": node.buffers[i] for i in node.stored})
         yield from _probes(node)
     if isinstance(node, physical.GroupBy):
-        yield from _kept({aggregates_text((a,)): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})
+        yield from _kept({aggregate_text(a): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})
 
 
 def _kept(buffers: Mapping[str, Buffer]) -> Iterator[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def select(session: Session, text: QueryText) -> pa.Table:
-    """The operators of the query take one step with the contents of its tables."""
+    """Binds, plans and builds a query, and runs its operators once over the contents of its tables."""
     tables_only = _without_streams(session.catalog)
     _refuse_streams(session.catalog, tables_only, text)
     binding = bind_family(tables_only, text, ())
@@ -51,12 +51,9 @@ def select(session: Session, text: QueryText) -> pa.Table:
 def _without_streams(catalog: Catalog) -> Catalog:
     """Tables and functions as they are, and views as tables."""
     tables_only = Catalog()
-    for table in catalog.tables:
-        tables_only.add(table)
-    for view in catalog.views:
-        tables_only.add(Table(view.name, view.query.fields, (), True))
-    for function in catalog.functions:
-        tables_only.add(function)
+    views = (Table(view.name, view.query.fields, (), True) for view in catalog.views)
+    for entry in (*catalog.tables, *views, *catalog.functions):
+        tables_only.add(entry)
     return tables_only
 
 

@@ -104,9 +104,7 @@ class Templates:
         self._version = -1
 
     def _key(self, cut: Cut) -> str:
-        """What a text is known by: where it groups, which literals are equal belongs to it."""
-        if cut.template not in self._grouping:
-            return cut.template
+        """The key of a text that groups: its template, and which of its literals are equal."""
         first: dict[str, int] = {}
         alike = [first.setdefault(literal.strip("'"), i) for i, literal in enumerate(cut.literals)]
         return f"{cut.template}\0{alike}"
@@ -118,7 +116,7 @@ class Templates:
         if version != self._version:
             self._known.clear()
             self._version = version
-        known = self._known.get(self._key(cut))
+        known = self._known.get(self._key(cut) if cut.template in self._grouping else cut.template)
         if known is None:
             return None
         literals = cut.literals
@@ -154,7 +152,8 @@ class Templates:
         fixed = tuple((i, text) for i, text in enumerate(cut.literals) if i not in used)
         if groups(bound.query):
             self._grouping.add(cut.template)
-        self._known[self._key(cut)] = Known(family, tuple(makers), fixed)
+        key = self._key(cut) if cut.template in self._grouping else cut.template
+        self._known[key] = Known(family, tuple(makers), fixed)
 
     def forget(self, family: Family) -> None:
         self._known = {k: v for k, v in self._known.items() if v.family is not family}

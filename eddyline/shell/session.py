@@ -16,7 +16,7 @@ from eddyline.local.connection import Connection
 from eddyline.shell import commands
 from eddyline.shell.pieces import Piece, pieces
 from eddyline.shell.printing import Printer, plural
-from eddyline.sql.cursor import Cursor, statements
+from eddyline.sql.cursor import TokenCursor, statements
 
 MAKES_CHANGES = ("INSERT", "UPDATE", "DELETE", ".LOAD", ".ADVANCE")
 
@@ -53,7 +53,7 @@ class Session:
             before = "\n" * (piece.line - 1)
             raise moved(e, piece.text, before + piece.text, len(before)) from None
 
-    def _run_statement(self, statement: Cursor) -> None:
+    def _run_statement(self, statement: TokenCursor) -> None:
         try:
             self._show(statement.text, self.db.execute)
         except Error as e:

@@ -16,7 +16,7 @@ from eddyline.sql.catalog import Catalog
 from eddyline.sql.constants import PendingConstant
 from eddyline.sql.expressions import ExpressionBinder
 from eddyline.sql.grouping import Grouping, has_aggregate, typed
-from eddyline.sql.late_tables import check_non_retroactive_tables
+from eddyline.sql.non_retroactive import check_non_retroactive_tables
 from eddyline.sql.scope import Constants, InLists, ListRecipe, Recipe, Scope, ScopeColumn, fail, span_of
 from eddyline.sql.statements import QueryText, WindowText
 from eddyline.sql.unsupported import refuse_modifiers, refuse_other_args

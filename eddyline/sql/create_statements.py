@@ -13,12 +13,12 @@ from eddyline import types as t
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.sql.bound import Field
 from eddyline.sql.catalog import External, Sink, Stream, Table
-from eddyline.sql.cursor import Cursor
+from eddyline.sql.cursor import TokenCursor
 from eddyline.sql.query_text import query_text
 from eddyline.sql.statements import CreateFamily, CreateQuery, CreateView
 
 
-def stream(c: Cursor) -> Stream:
+def stream(c: TokenCursor) -> Stream:
     name = c.name("the stream")
     fields, key = _columns(c)
     if key:
@@ -40,7 +40,7 @@ def stream(c: Cursor) -> Stream:
     return Stream(name, fields, time, delay, idle, _external(c), c.text, future)
 
 
-def _event_time(c: Cursor, fields: Sequence[Field]) -> int:
+def _event_time(c: TokenCursor, fields: Sequence[Field]) -> int:
     """The position of the event-time column."""
     span = c.span()
     name = c.name("the event-time column")
@@ -53,7 +53,7 @@ def _event_time(c: Cursor, fields: Sequence[Field]) -> int:
     raise CatalogError(f"There is no column {name!r} for the watermark.", hint=hint, span=span)
 
 
-def table(c: Cursor) -> Table:
+def table(c: TokenCursor) -> Table:
     name = c.name("the table")
     fields, key = _columns(c)
     retroactive = not c.accept("NON", "RETROACTIVE")
@@ -62,14 +62,14 @@ def table(c: Cursor) -> Table:
     return Table(name, fields, positions, retroactive, _external(c), c.text)
 
 
-def query(c: Cursor) -> CreateQuery:
+def query(c: TokenCursor) -> CreateQuery:
     name = c.name("the query")
     options = _options(c)
     c.expect("AS")
     return CreateQuery(name, options, query_text(c), c.text)
 
 
-def family(c: Cursor) -> CreateFamily:
+def family(c: TokenCursor) -> CreateFamily:
     name = c.name("the family")
     params, key = _columns(c) if c.is_word("(") else ((), ())
     if key:
@@ -79,7 +79,7 @@ def family(c: Cursor) -> CreateFamily:
     return CreateFamily(name, params, options, query_text(c), c.text)
 
 
-def view(c: Cursor) -> CreateView:
+def view(c: TokenCursor) -> CreateView:
     name = c.name("the view")
     within = None
     if c.is_word("REFRESH"):
@@ -89,7 +89,7 @@ def view(c: Cursor) -> CreateView:
     return CreateView(name, within, query_text(c), c.text)
 
 
-def sink(c: Cursor) -> Sink:
+def sink(c: TokenCursor) -> Sink:
     name = c.name("the sink")
     external = _external(c)
     if external is None:
@@ -105,7 +105,7 @@ def sink(c: Cursor) -> Sink:
     return Sink(name, external, tuple(targets), c.text)
 
 
-def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+def _columns(c: TokenCursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """`(name TYPE [PRIMARY KEY], …)`: the fields and the names of the key columns."""
     c.expect("(")
     fields: list[Field] = []
@@ -131,7 +131,7 @@ def _columns(c: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     return tuple(fields), tuple(key)
 
 
-def _key(c: Cursor, fields: Sequence[Field]) -> list[str]:
+def _key(c: TokenCursor, fields: Sequence[Field]) -> list[str]:
     """`(column, …)` after PRIMARY KEY."""
     c.expect("(")
     key: list[str] = []
@@ -151,7 +151,7 @@ def _key_hint(columns: Sequence[str]) -> str:
     return f"PRIMARY KEY ({', '.join(columns)})"
 
 
-def _external(c: Cursor) -> External | None:
+def _external(c: TokenCursor) -> External | None:
     if not c.accept("USING"):
         return None
     source = c.name("a format").lower()
@@ -171,7 +171,7 @@ def _external(c: Cursor) -> External | None:
     return External(source, options)
 
 
-def _options(c: Cursor) -> dict[str, str]:
+def _options(c: TokenCursor) -> dict[str, str]:
     """`WITH (key = value, …)`."""
     options: dict[str, str] = {}
     if c.accept("WITH"):
@@ -187,14 +187,14 @@ def _options(c: Cursor) -> dict[str, str]:
     return options
 
 
-def _add_option(c: Cursor, options: dict[str, str], key: str, start: int) -> None:
+def _add_option(c: TokenCursor, options: dict[str, str], key: str, start: int) -> None:
     if key in options:
         c.at = start
         c.fail(f"Option {key!r} is given twice.", "Give every option once.")
     options[key] = _option_value(c)
 
 
-def _option_value(c: Cursor) -> str:
+def _option_value(c: TokenCursor) -> str:
     token = c.peek()
     if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN, TokenType.EQ, TokenType.L_PAREN):
         c.fail(f"Expected a value, found {c.next_text()}.")

@@ -77,12 +77,12 @@ def _one_string(sql: str, pieces: list[Token]) -> Token:
     return Token(TokenType.STRING, text, last.line, last.col, first.start, last.end, comments)
 
 
-def statements(sql: str) -> list[Cursor]:
+def statements(sql: str) -> list[TokenCursor]:
     """One cursor per statement of a script; empty statements are dropped."""
     refuse_long_text(sql)
     tokens, lists = tokens_and_lists(sql)
     split = groupby(tokens, lambda token: token.token_type == TokenType.SEMICOLON)
-    cursors = [Cursor(sql, list(group), lists) for is_semicolon, group in split if not is_semicolon]
+    cursors = [TokenCursor(sql, list(group), lists) for is_semicolon, group in split if not is_semicolon]
     for c in cursors:
         refuse_long_statement(sql, (c.tokens[0].start, c.tokens[-1].end + 1), len(c.tokens))
     return cursors
@@ -102,7 +102,7 @@ def words(sql: str) -> str:
 
 
 @dataclass
-class Cursor:
+class TokenCursor:
     sql: str
     tokens: list[Token]
     lists: Mapping[int, LiteralList] = field(default_factory=dict)  # by the position of the token that replaces each

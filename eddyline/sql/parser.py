@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from eddyline.errors import Error, ParseError, did_you_mean
 from eddyline.sql import create_statements as create
-from eddyline.sql.cursor import Cursor, short, statements
+from eddyline.sql.cursor import TokenCursor, short, statements
 from eddyline.sql.query_text import query_text, tree_of
 from eddyline.sql.scope import span_of
 from eddyline.sql.statements import Delete, Drop, Explain, Insert, QueryText, SelectOnce, Show, Statement, Update
@@ -28,7 +28,7 @@ def parse(sql: str) -> list[Statement]:
     return [_statement(c) for c in statements(sql)]
 
 
-def _statement(c: Cursor) -> Statement:
+def _statement(c: TokenCursor) -> Statement:
     span = c.span()
     try:
         for words, read in _STATEMENTS:
@@ -41,7 +41,7 @@ def _statement(c: Cursor) -> Statement:
     _fail_unknown(c)
 
 
-def _fail_unknown(c: Cursor) -> NoReturn:
+def _fail_unknown(c: TokenCursor) -> NoReturn:
     """Raises an error that names the first word that does not fit, and the words that could follow."""
     forms = [words for words, _ in _STATEMENTS]
     fits = 0  # words of the statement that begin some form
@@ -66,7 +66,7 @@ def _fail_unknown(c: Cursor) -> NoReturn:
 # DROP, SHOW, EXPLAIN
 
 
-def _drop(c: Cursor) -> Drop:
+def _drop(c: TokenCursor) -> Drop:
     kinds: tuple[tuple[tuple[str, ...], Any], ...] = (
         (("CONTINUOUS", "QUERY"), "query"),
         (("QUERY", "FAMILY"), "family"),
@@ -83,7 +83,7 @@ def _drop(c: Cursor) -> Drop:
     c.fail(f"Expected what to drop, found {c.next_text()}.", f"One of {', '.join(' '.join(w) for w, _ in kinds)}.")
 
 
-def _show(c: Cursor) -> Show:
+def _show(c: TokenCursor) -> Show:
     for what in SHOWABLE:
         if c.accept(what):
             return Show(what)
@@ -91,7 +91,7 @@ def _show(c: Cursor) -> Show:
     c.fail(f"Expected what to show, found {c.next_text()}.", did_you_mean(token.text if token else "", SHOWABLE))
 
 
-def _explain(c: Cursor) -> Explain:
+def _explain(c: TokenCursor) -> Explain:
     analyze = c.accept("ANALYZE")
     if c.is_word("SELECT") or c.is_word("WITH") or c.is_word("("):
         hint = "CREATE CONTINUOUS QUERY name AS … first, then EXPLAIN name."
@@ -102,12 +102,12 @@ def _explain(c: Cursor) -> Explain:
 # Queries, INSERT, UPDATE and DELETE, parsed by sqlglot
 
 
-def _select(c: Cursor) -> SelectOnce:
+def _select(c: TokenCursor) -> SelectOnce:
     c.at -= 1
     return SelectOnce(query_text(c))
 
 
-def _insert(c: Cursor) -> Insert:
+def _insert(c: TokenCursor) -> Insert:
     if not c.is_word("INTO"):
         c.fail(f"Expected INTO, found {c.next_text()}.", _INSERT)
     tree = _changing(c, exp.Insert, {"this", "expression"}, _INSERT)
@@ -123,7 +123,7 @@ def _insert(c: Cursor) -> Insert:
     return Insert(target, columns, None, QueryText(given, {}, c.sql))
 
 
-def _update(c: Cursor) -> Update:
+def _update(c: TokenCursor) -> Update:
     tree = _changing(c, exp.Update, {"this", "expressions", "where"}, _UPDATE)
     target = _target(c, tree.this, _UPDATE)
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
@@ -137,7 +137,7 @@ def _update(c: Cursor) -> Update:
     return Update(target, tuple(pairs), where.this if where else None)
 
 
-def _delete(c: Cursor) -> Delete:
+def _delete(c: TokenCursor) -> Delete:
     tree = _changing(c, exp.Delete, {"this", "where"}, _DELETE)
     where = tree.args.get("where")
     return Delete(_target(c, tree.this, _DELETE), where.this if where else None)
@@ -149,7 +149,7 @@ _DELETE = "Write DELETE FROM name WHERE condition."
 _CLAUSES = {"conflict": "ON CONFLICT", "order": "ORDER BY", "from_": "FROM", "with_": "WITH"}
 
 
-def _changing(c: Cursor, kind: type[exp.Expr], known: set[str], hint: str) -> Any:
+def _changing(c: TokenCursor, kind: type[exp.Expr], known: set[str], hint: str) -> Any:
     """The tree of an INSERT, UPDATE or DELETE; clauses that are not in `known` are refused."""
     c.at = 0
     start = c.span()
@@ -163,7 +163,7 @@ def _changing(c: Cursor, kind: type[exp.Expr], known: set[str], hint: str) -> An
     return tree
 
 
-def _target(c: Cursor, target: Any, hint: str) -> str:
+def _target(c: TokenCursor, target: Any, hint: str) -> str:
     """The name of the table or stream to change; it becomes the subject of the statement."""
     if not isinstance(target, exp.Table) or not isinstance(target.this, exp.Identifier):
         raise ParseError("Expected the name of a table.", hint=hint, sql=c.sql, span=c.subject)
@@ -175,7 +175,7 @@ def _target(c: Cursor, target: Any, hint: str) -> str:
     return target.name
 
 
-_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Any]], ...] = (
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[TokenCursor], Any]], ...] = (
     (("CREATE", "STREAM"), create.stream),
     (("CREATE", "TABLE"), create.table),
     (("CREATE", "CONTINUOUS", "QUERY"), create.query),

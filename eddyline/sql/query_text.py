@@ -16,13 +16,13 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.errors import ParseError
-from eddyline.sql.cursor import Cursor, short
+from eddyline.sql.cursor import TokenCursor, short
 from eddyline.sql.dialect import DIALECT, OF_THE_SYNTAX
 from eddyline.sql.literal_lists import mark_lists
 from eddyline.sql.statements import QueryText, WindowText
 
 
-def query_text(c: Cursor) -> QueryText:
+def query_text(c: TokenCursor) -> QueryText:
     """The query that the rest of a statement is."""
     windows: dict[int, WindowText] = {}
     tokens = _lift_windows(c, windows)
@@ -32,11 +32,11 @@ def query_text(c: Cursor) -> QueryText:
     return QueryText(tree, windows, c.sql)
 
 
-def tree_of(c: Cursor) -> Any:
+def tree_of(c: TokenCursor) -> Any:
     return _parse_tokens(c, c.rest())
 
 
-def _parse_tokens(c: Cursor, tokens: list[Token]) -> exp.Expr:
+def _parse_tokens(c: TokenCursor, tokens: list[Token]) -> exp.Expr:
     whole = (tokens[0].start, tokens[-1].end + 1)
 
     def fail(message: str, span: tuple[int, int] = whole) -> NoReturn:
@@ -146,7 +146,7 @@ def _span_of(sql: str, line: int | None, col: int | None, highlight: str) -> tup
     return max(0, end - max(1, len(highlight))), end
 
 
-def _lift_windows(c: Cursor, windows: dict[int, WindowText]) -> list[Token]:
+def _lift_windows(c: TokenCursor, windows: dict[int, WindowText]) -> list[Token]:
     """The remaining tokens without windows; the windows are added to `windows`."""
     kept: list[Token] = []
     while not c.done():
@@ -176,7 +176,7 @@ def _quoted_interval(before: list[Token], token: Token) -> Token:
     return token
 
 
-def _window(c: Cursor) -> WindowText:
+def _window(c: TokenCursor) -> WindowText:
     start = c.span()[0]
     c.expect("[")
     if c.accept("NOW"):
@@ -196,7 +196,7 @@ def _window(c: Cursor) -> WindowText:
     return WindowText(kind, size, (start, end))
 
 
-def _amount(c: Cursor) -> exp.Expr:
+def _amount(c: TokenCursor) -> exp.Expr:
     """A number, a quoted number or a `:parameter`."""
     token = c.peek()
     if token is not None and token.token_type in (TokenType.NUMBER, TokenType.STRING):

@@ -14,12 +14,12 @@ def check_non_retroactive_tables(query: Query) -> None:
             continue  # a query over tables alone has no arrivals: it reads the current rows
         for s in block.sources:
             if isinstance(s, DerivedSource) and not _is_plain(s.query):
-                raise _late_table(frozen[0], f"the subquery {s.alias!r}")
+                raise _refusal(frozen[0], f"the subquery {s.alias!r}")
             if isinstance(s, StreamSource) and s.window.kind == "rows":
-                raise _late_table(frozen[0], f"the count window of {s.alias!r}")
+                raise _refusal(frozen[0], f"the count window of {s.alias!r}")
 
 
-def _late_table(table: TableSource, partner: str) -> Error:
+def _refusal(table: TableSource, partner: str) -> Error:
     return Error(
         f"The non-retroactive table {table.table!r} cannot be joined with {partner}, whose rows may be retracted.",
         hint=f"Join {table.table} with the stream inside, or create it without NON RETROACTIVE.",
