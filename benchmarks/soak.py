@@ -76,7 +76,7 @@ class Feed(threading.Thread):
 
 def main() -> bool:
     from eddyline.spark import Pipeline
-    from eddyline.spark.run.session import session
+    from eddyline.spark.run.spark_session import session
 
     folder = Path(tempfile.mkdtemp(prefix="eddyline-soak-"))
     for name in ("trades", "quotes"):

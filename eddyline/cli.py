@@ -150,27 +150,27 @@ def sql(
     limit: Annotated[int, typer.Option(min=0, help="Rows of a result to show; 0 shows all.")] = 40,
 ) -> None:
     """An in-process SQL shell; runs a script, -e, or what is piped in, and otherwise asks."""
+    from eddyline.shell.interpreter import Interpreter
     from eddyline.shell.printing import Printer
     from eddyline.shell.prompt import interact
-    from eddyline.shell.session import Session
 
     asks = script is None and not execute and sys.stdin.isatty() and sys.stdout.isatty()
     printer = Printer.terminal(limit) if asks else Printer.plain(limit)
     try:
-        session = Session(eddyline.connect(open_, clock=clock), printer)
+        interpreter = Interpreter(eddyline.connect(open_, clock=clock), printer)
     except eddyline.Error as e:
         printer.error(e)
         raise typer.Exit(1) from None
     if asks:
-        interact(session, f"Eddyline {eddyline.__version__}")
+        interact(interpreter, f"Eddyline {eddyline.__version__}")
         return
     if script is not None:
         with script.open(encoding="utf-8") as lines:
-            finish(session.run_script(lines, script.name))
+            finish(interpreter.run_script(lines, script.name))
     for text in execute or []:
-        finish(session.run_script(text.splitlines(keepends=True), "-e"))
+        finish(interpreter.run_script(text.splitlines(keepends=True), "-e"))
     if script is None and not execute:
-        finish(session.run_script(sys.stdin, "the input"))
+        finish(interpreter.run_script(sys.stdin, "the input"))
 
 
 def finish(went_well: bool) -> None:

@@ -17,7 +17,7 @@ from eddyline.commands.query import Checkpoint, _printing
 
 if TYPE_CHECKING:
     from eddyline.shell.printing import Printer
-    from eddyline.spark.run.rewinding import SinkRewind
+    from eddyline.spark.run.sink_rewinds import SinkRewind
 
 app = typer.Typer(help="Looks at, checks, copies and moves the checkpoint of a pipeline.", no_args_is_help=True)
 
@@ -85,7 +85,7 @@ def restore(
     """Puts a backup in the place of a checkpoint, and removes from file sinks the rows that came after it."""
     with _printing() as printer:
         from eddyline.spark.output.epochs import committed
-        from eddyline.spark.run import backups, rewinding
+        from eddyline.spark.run import backups, sink_rewinds
         from eddyline.spark.run.checkpoint import Alone, folder_of
 
         target = folder_of(checkpoint)
@@ -94,12 +94,12 @@ def restore(
                 pass
         unpacked = backups.unpack(folder.absolute(), target)
         try:
-            _consent(printer, rewinding.plan_rewind(unpacked), yes)
+            _consent(printer, sink_rewinds.plan_rewind(unpacked), yes)
             before = backups.put_in_place(unpacked, target)
         except BaseException:
             shutil.rmtree(unpacked, ignore_errors=True)
             raise
-        rewinding.rewind(target, rewinding.plan_rewind(target))
+        sink_rewinds.rewind(target, sink_rewinds.plan_rewind(target))
         if before is not None:
             printer.line(f"What was there before is in {before}; remove it if nobody needs it.")
         printer.line(f"Restored. The next run goes on from micro-batch {committed(target) + 1}.")
@@ -110,16 +110,16 @@ def rewind(checkpoint: Checkpoint, yes: Yes = False) -> None:
     """Removes from file sinks the rows of runs that the checkpoint does not know, after it was restored by hand."""
     with _printing() as printer:
         from eddyline.spark.output.epochs import committed
-        from eddyline.spark.run import rewinding
+        from eddyline.spark.run import sink_rewinds
         from eddyline.spark.run.checkpoint import folder_of
 
         folder = folder_of(checkpoint)
-        rewinds = rewinding.plan_rewind(folder)
+        rewinds = sink_rewinds.plan_rewind(folder)
         if not rewinds:
             printer.line("The rows of all file sinks are of this checkpoint's history: nothing to remove.")
             return
         _consent(printer, rewinds, yes)
-        rewinding.rewind(folder, rewinds)
+        sink_rewinds.rewind(folder, rewinds)
         printer.line(f"Removed. The next run goes on from micro-batch {committed(folder) + 1}.")
 
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eddyline.shell.printing import plural
-from eddyline.spark.run.progress import Figures, Split, Totals
+from eddyline.spark.run.progress import BatchFigures, BatchSeconds, Totals
 
 EVERY = 5.0  # seconds between lines, at least
 QUIET = 3.0  # seconds without a micro-batch after which the screen shows it
@@ -35,7 +35,7 @@ class Display:
     def say(self, what: str) -> None:
         """Sets the status."""
 
-    def take(self, f: Figures) -> None:
+    def take(self, f: BatchFigures) -> None:
         """Shows a micro-batch that has ended."""
         self.totals.add(f)
 
@@ -52,7 +52,7 @@ class Lines(Display):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self.console = console
-        self._waiting: list[Figures] = []
+        self._waiting: list[BatchFigures] = []
         self._last = -EVERY
         self._lock = threading.Lock()
 
@@ -60,7 +60,7 @@ class Lines(Display):
         if what:
             self.console.print(Text(what[0].upper() + what[1:]), soft_wrap=True)
 
-    def take(self, f: Figures) -> None:
+    def take(self, f: BatchFigures) -> None:
         super().take(f)
         with self._lock:
             self._waiting.append(f)
@@ -85,7 +85,7 @@ class Live(Display):
         self.title = title
         self.status = ""
         self.started = time.time()
-        self.latest: Figures | None = None
+        self.latest: BatchFigures | None = None
         self._live = rich_live.Live(console=console, get_renderable=self._screen, refresh_per_second=4)
 
     def _screen(self) -> RenderableType:
@@ -94,7 +94,7 @@ class Live(Display):
     def say(self, what: str) -> None:
         self.status = what
 
-    def take(self, f: Figures) -> None:
+    def take(self, f: BatchFigures) -> None:
         super().take(f)
         self.latest = f
 
@@ -110,7 +110,7 @@ class Live(Display):
 # text
 
 
-def line(batches: Sequence[Figures]) -> str:
+def line(batches: Sequence[BatchFigures]) -> str:
     """Consecutive micro-batches in one line: sums, and the state after the last."""
     first, last = batches[0], batches[-1]
     seconds = sum(f.seconds for f in batches)
@@ -134,7 +134,9 @@ def line(batches: Sequence[Figures]) -> str:
     return " · ".join(parts)
 
 
-def screen(title: str, status: str, f: Figures | None, totals: Totals, started: float, now: float) -> RenderableType:
+def screen(
+    title: str, status: str, f: BatchFigures | None, totals: Totals, started: float, now: float
+) -> RenderableType:
     """All figures of the last micro-batch, and sums since the run began."""
     head = Table.grid(expand=True, padding=(0, 1))
     head.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -149,7 +151,7 @@ def screen(title: str, status: str, f: Figures | None, totals: Totals, started: 
     return Group(head, Text(), _standing(f, totals, now), *warnings, Text(), _families(f, totals))
 
 
-def _standing(f: Figures, totals: Totals, now: float) -> RenderableType:
+def _standing(f: BatchFigures, totals: Totals, now: float) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column(justify="right", style="bold")
@@ -170,18 +172,18 @@ def _standing(f: Figures, totals: Totals, now: float) -> RenderableType:
     return grid
 
 
-def bar(split: Split) -> Text:
+def bar(split: BatchSeconds) -> Text:
     """Where the time of a micro-batch went, as coloured lengths."""
     share = {name: seconds / split.total if split.total else 0.0 for name, seconds in vars(split).items()}
     return Text.assemble(*(("█" * round(BAR * part), COLOURS[name]) for name, part in share.items()))
 
 
-def legend(split: Split) -> Text:
+def legend(split: BatchSeconds) -> Text:
     words = [Text(f"{name.replace('spark', 'Spark')} {s:.2f}", COLOURS[name]) for name, s in vars(split).items()]
     return Text("  ").join(words)
 
 
-def _families(f: Figures, totals: Totals) -> RenderableType:
+def _families(f: BatchFigures, totals: Totals) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
     table.add_column("family", no_wrap=True, overflow="ellipsis", max_width=40)
     for name in ("queries", "changes/s", "changes", "state rows", "quarantine"):

@@ -88,7 +88,7 @@ def add(
 def _add_statements(catalog: PipelineCatalog, file: str) -> None:
     """Runs the statements of a file, or of the input, as one commit: all of them, or none if one fails."""
     from eddyline.errors import Error, ParseError
-    from eddyline.shell.session import moved
+    from eddyline.shell.interpreter import moved
     from eddyline.spark.run.checkpoint import script_text
     from eddyline.sql.cursor import statements
 
@@ -184,7 +184,7 @@ def explain(
 ) -> None:
     """Shows the plan of a query, what its streams have had, its last change, and why it does not fire."""
     with _printing() as printer:
-        from eddyline.commands.explain import lines
+        from eddyline.commands.explain_query import lines
         from eddyline.spark.catalog.explaining import explained
         from eddyline.spark.run.checkpoint import folder_of
 

@@ -28,7 +28,7 @@ from eddyline.spark.run.disk import require_space, unforeseen
 
 if TYPE_CHECKING:
     from eddyline.spark.run.pipeline import Pipeline
-    from eddyline.spark.run.run import Run
+    from eddyline.spark.run.pipeline_run import PipelineRun
 
 Prepare = Callable[["Pipeline", Display, "StopSignals"], None]
 
@@ -81,9 +81,9 @@ def run(options: Options, prepare: Prepare | None = None) -> int:
 
 def _run(options: Options, display: Display, signals: StopSignals, prepare: Prepare | None) -> None:
     display.say("starting Spark …")
-    from eddyline.spark.run.failures import as_our_errors
     from eddyline.spark.run.pipeline import Pipeline
-    from eddyline.spark.run.session import is_local, session, stop
+    from eddyline.spark.run.spark_errors import as_our_errors
+    from eddyline.spark.run.spark_session import is_local, session, stop
     from eddyline.spark.run.starting import start_workers
 
     signals.listen()
@@ -122,7 +122,7 @@ def _run(options: Options, display: Display, signals: StopSignals, prepare: Prep
             stop(spark)
 
 
-def _watch(run: Run, signals: StopSignals, display: Display) -> None:
+def _watch(run: PipelineRun, signals: StopSignals, display: Display) -> None:
     """Waits until the run ends, or is stopped by a signal."""
     display.say("")
     signals.running = True

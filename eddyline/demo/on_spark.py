@@ -23,7 +23,7 @@ from eddyline.demo.market import COLUMNS, Market, stream
 from eddyline.demo.record import Record
 from eddyline.demo.summary import summary
 from eddyline.errors import DataError
-from eddyline.spark.run.progress import Figures
+from eddyline.spark.run.progress import BatchFigures
 
 if TYPE_CHECKING:
     from eddyline.spark.run.pipeline import Pipeline
@@ -101,7 +101,7 @@ class Demo:
             Churn(Market(self.market.rng.spawn(1)[0], self.market.rate), pipe, counts, self.record, stop.once),
         ]
 
-    def _take(self, f: Figures) -> None:
+    def _take(self, f: BatchFigures) -> None:
         if not self.record.batches:
             for thread in self._threads:
                 thread.start()

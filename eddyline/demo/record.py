@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from eddyline.arrays import Doubles
 from eddyline.demo.market import COLUMNS
-from eddyline.spark.run.progress import Figures
+from eddyline.spark.run.progress import BatchFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Record:
     begun: float
     registering: float = 0.0  # seconds
     first_results: float | None = None
-    batches: list[Figures] = field(default_factory=list)
+    batches: list[BatchFigures] = field(default_factory=list)
     written: dict[str, list[Written]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     churn: list[AlertChurn] = field(default_factory=list)
 

@@ -18,7 +18,7 @@ from eddyline.errors import DataError, ParseError, StateError, did_you_mean
 from eddyline.sql.bound import Field
 
 if TYPE_CHECKING:
-    from eddyline.shell.session import Session
+    from eddyline.shell.interpreter import Interpreter
 
 
 class Quit(Exception):
@@ -32,7 +32,7 @@ class Command:
     run: Callable[..., Any]
 
 
-def run(session: Session, line: str) -> Any:
+def run(interpreter: Interpreter, line: str) -> Any:
     """Runs one dot command; returns its result, as `execute` does for a statement."""
     try:
         name, *words = shlex.split(line)
@@ -43,37 +43,37 @@ def run(session: Session, line: str) -> Any:
         raise ParseError(f"There is no command {name}.", hint=f"{did_you_mean(name, COMMANDS)} .help lists all.")
     if len(words) != len(command.words):
         raise ParseError(f"{name} takes {usage(command) or 'nothing more'}.", hint=f"{name}: {command.help}")
-    return command.run(session, *words)
+    return command.run(interpreter, *words)
 
 
 def usage(command: Command) -> str:
     return " ".join(f"<{word}>" for word in command.words)
 
 
-def _help(session: Session) -> None:
+def _help(interpreter: Interpreter) -> None:
     width = max(len(f"{name} {usage(command)}") for name, command in COMMANDS.items())
     for name, command in COMMANDS.items():
-        session.printer.line(f"  {f'{name} {usage(command)}':<{width}}  {command.help}")
-    session.printer.line("  A statement ends with a semicolon and may take several lines. Try: SHOW STREAMS;")
+        interpreter.printer.line(f"  {f'{name} {usage(command)}':<{width}}  {command.help}")
+    interpreter.printer.line("  A statement ends with a semicolon and may take several lines. Try: SHOW STREAMS;")
 
 
-def _stats(session: Session) -> None:
-    session.printer.stats(session.db.stats())
+def _stats(interpreter: Interpreter) -> None:
+    interpreter.printer.stats(interpreter.db.stats())
 
 
-def _load(session: Session, stream: str, file: str) -> Any:
-    return session.db.push(stream, read(session.db.catalog.streams[stream].fields, Path(file).expanduser()))
+def _load(interpreter: Interpreter, stream: str, file: str) -> Any:
+    return interpreter.db.push(stream, read(interpreter.db.catalog.streams[stream].fields, Path(file).expanduser()))
 
 
-def _save(session: Session, directory: str) -> None:
+def _save(interpreter: Interpreter, directory: str) -> None:
     try:
-        session.db.save(Path(directory).expanduser())
+        interpreter.db.save(Path(directory).expanduser())
     except OSError as e:
         raise StateError(f"{directory!r} cannot be written: {e.strerror}.") from None
-    session.printer.line(f"Saved to {directory}.")
+    interpreter.printer.line(f"Saved to {directory}.")
 
 
-def _quit(_: Session) -> None:
+def _quit(_: Interpreter) -> None:
     raise Quit
 
 

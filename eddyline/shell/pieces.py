@@ -14,7 +14,7 @@ from eddyline.sql.cursor import tokenize
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InputPiece:
     """Some lines of the input; `line` is the number of the first, counted from one."""
 
     text: str
@@ -25,20 +25,20 @@ class Piece:
         return self.text.lstrip().startswith(".")
 
 
-def pieces(lines: Iterable[str]) -> Iterator[Piece]:
+def pieces(lines: Iterable[str]) -> Iterator[InputPiece]:
     held: list[str] = []
     start = 1
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith(".") and is_empty("".join(held)):
-            yield Piece(line, number)
+            yield InputPiece(line, number)
             held, start = [], number + 1
             continue
         held.append(line)
         if ";" in line and is_complete("".join(held)):
-            yield Piece("".join(held), start)
+            yield InputPiece("".join(held), start)
             held, start = [], number + 1
     if not is_empty("".join(held)):
-        yield Piece("".join(held), start)
+        yield InputPiece("".join(held), start)
 
 
 def is_complete(text: str) -> bool:

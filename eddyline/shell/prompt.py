@@ -22,8 +22,8 @@ from eddyline.aggregates import AGGREGATES
 from eddyline.errors import Error
 from eddyline.local.connection import Connection
 from eddyline.shell.commands import COMMANDS, Quit
-from eddyline.shell.pieces import Piece, is_complete, is_empty
-from eddyline.shell.session import Session
+from eddyline.shell.interpreter import Interpreter
+from eddyline.shell.pieces import InputPiece, is_complete, is_empty
 
 PROMPT = "eddyline> "
 MORE = "     ...> "
@@ -42,11 +42,11 @@ KEYWORDS = tuple(
 )
 
 
-def interact(session: Session, title: str) -> None:
+def interact(interpreter: Interpreter, title: str) -> None:
     """Reads and runs until the user leaves. Ctrl-C drops the input, or stops a statement; Ctrl-D leaves."""
-    prompt = new_prompt(session.db, history(os.environ))
-    session.printer.line(title, "bold")
-    session.printer.line("End a statement with a semicolon; .help lists the commands; Ctrl-D leaves.", "dim")
+    prompt = new_prompt(interpreter.db, history(os.environ))
+    interpreter.printer.line(title, "bold")
+    interpreter.printer.line("End a statement with a semicolon; .help lists the commands; Ctrl-D leaves.", "dim")
     while True:
         try:
             text = prompt.prompt()
@@ -56,16 +56,16 @@ def interact(session: Session, title: str) -> None:
             return
         try:
             if not is_empty(text):
-                session.run(Piece(text, 1))
+                interpreter.run(InputPiece(text, 1))
         except Quit:
             return
         except Error as e:
-            session.printer.error(e)
+            interpreter.printer.error(e)
         except KeyboardInterrupt:
-            session.printer.line("Stopped. What ran may have been applied in part.", "bold red")
+            interpreter.printer.line("Stopped. What ran may have been applied in part.", "bold red")
         except Exception as e:  # a fault of Eddyline must not end the session
-            session.printer.line("".join(traceback.format_exception(e)), "dim")
-            session.printer.line(f"This is a fault in Eddyline: {type(e).__name__}: {e}", "bold red")
+            interpreter.printer.line("".join(traceback.format_exception(e)), "dim")
+            interpreter.printer.line(f"This is a fault in Eddyline: {type(e).__name__}: {e}", "bold red")
 
 
 def new_prompt(db: Connection, past: History) -> PromptSession[str]:

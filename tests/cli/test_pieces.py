@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.shell.pieces import Piece, is_complete, pieces
+from eddyline.shell.pieces import InputPiece, is_complete, pieces
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_a_text_is_complete_when_its_last_statement_has_its_semicolon(text: str,
 def test_pieces_are_whole_statements_or_commands_and_know_their_lines() -> None:
     text = "SELECT\n  1;\n-- note\n.late s\nSELECT ';\n.stats'; SELECT 2;\n\nSELECT 3"
     assert list(pieces(text.splitlines(keepends=True))) == [
-        Piece("SELECT\n  1;\n", 1),
-        Piece(".late s\n", 4),
-        Piece("SELECT ';\n.stats'; SELECT 2;\n", 5),
-        Piece("\nSELECT 3", 7),
+        InputPiece("SELECT\n  1;\n", 1),
+        InputPiece(".late s\n", 4),
+        InputPiece("SELECT ';\n.stats'; SELECT 2;\n", 5),
+        InputPiece("\nSELECT 3", 7),
     ]
 
 

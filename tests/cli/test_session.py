@@ -13,9 +13,9 @@ from rich.console import Console
 
 import eddyline
 from eddyline.shell import commands
-from eddyline.shell.pieces import Piece
+from eddyline.shell.interpreter import Interpreter
+from eddyline.shell.pieces import InputPiece
 from eddyline.shell.printing import Printer, cell
-from eddyline.shell.session import Session
 
 STREAM = "CREATE STREAM s (name STRING, a INT, ts TIMESTAMP) WATERMARK ts DELAY OF INTERVAL 0 SECONDS;"
 
@@ -26,13 +26,13 @@ class Shell:
     def __init__(self, limit: int = 40) -> None:
         self.file = io.StringIO()
         console = Console(file=self.file, width=200, highlight=False)
-        self.session = Session(eddyline.connect(), Printer(console, console, "plain", limit))
+        self.session = Interpreter(eddyline.connect(), Printer(console, console, "plain", limit))
         self(STREAM)
 
     def __call__(self, text: str) -> list[str]:
         """The lines that running the text adds to the output, without rules and empty lines."""
         before = self.file.tell()
-        self.session.run(Piece(text, 1))
+        self.session.run(InputPiece(text, 1))
         return [line.rstrip() for line in self.file.getvalue()[before:].splitlines() if line.strip("─ ")]
 
     def script(self, text: str) -> tuple[bool, str]:

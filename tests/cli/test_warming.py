@@ -35,11 +35,11 @@ from pathlib import Path
 import eddyline
 from eddyline.demo.in_process import play
 from eddyline.shell.printing import Printer
-from eddyline.shell.session import Session
+from eddyline.shell.interpreter import Interpreter
 list(play(eddyline.connect(), 3000, 4000, 600.0, 1))
 for example in Path("examples").glob("*.sql"):
     with example.open() as lines:
-        assert Session(eddyline.connect(), Printer.plain(40)).run_script(lines, example.name)
+        assert Interpreter(eddyline.connect(), Printer.plain(40)).run_script(lines, example.name)
 print("kernels:", *kernels(), sep="\\n")
 """
 

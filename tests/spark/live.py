@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.spark import Pipeline
-from eddyline.spark.run.progress import Figures
-from eddyline.spark.run.run import Run
+from eddyline.spark.run.pipeline_run import PipelineRun
+from eddyline.spark.run.progress import BatchFigures
 from tests.oracle import queries
 from tests.spark.expected import Delivered
 from tests.spark.inputs import Batch, Event, carry_out, script
@@ -45,7 +45,7 @@ class Live:
         self.consumers: dict[str, Callable[[DataFrame, int], None]] = {}
         self.caches: Counter[str] = Counter()  # how buckets were found: "hit" or "miss"
         self._files = 0
-        self._run: Run | None = None
+        self._run: PipelineRun | None = None
         (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle))
         self.open()
 
@@ -56,7 +56,7 @@ class Live:
         self.pipe.spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1000")
         self.pipe.listen(self._note)
 
-    def _note(self, figures: Figures) -> None:
+    def _note(self, figures: BatchFigures) -> None:
         self.caches.update(hit=figures.cache_hits, miss=figures.cache_misses)
 
     # what happens
@@ -80,7 +80,7 @@ class Live:
 
     # running
 
-    def start(self, available_now: bool = False) -> Run:
+    def start(self, available_now: bool = False) -> PipelineRun:
         for sink, consumer in self.consumers.items():
             self.pipe.foreach_batch(sink, consumer)
         self._run = self.pipe.start(available_now)

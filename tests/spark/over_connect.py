@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from eddyline.errors import Error
-from eddyline.spark.run.failures import as_our_errors
+from eddyline.spark.run.spark_errors import as_our_errors
 from tests.spark.job import session
 from tests.spark.pipelines import Small
 from tests.spark.suite_host import OnSpark

@@ -15,7 +15,7 @@ from eddyline.errors import CatalogError, StateError
 from eddyline.spark.catalog.asking import dead_letters
 from eddyline.spark.output import delivery
 from eddyline.spark.output.epochs import run_starts
-from eddyline.spark.run.rewinding import plan_rewind, rewind
+from eddyline.spark.run.sink_rewinds import plan_rewind, rewind
 from tests.spark.bare import Bare, BrokenOff
 from tests.spark.expected import Delivered, delivered
 from tests.spark.setbacks import COUNT, SINK, STREAM, batches, take

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import DataError, StateError
 from eddyline.spark import Pipeline
-from eddyline.spark.run.failures import error_in, interrupted_briefly
+from eddyline.spark.run.spark_errors import error_in, interrupted_briefly
 from eddyline.spark.worker.resident import Resident
 from tests.spark.pipelines import Small
 

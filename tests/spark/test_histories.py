@@ -16,7 +16,7 @@ from eddyline.delivery.compaction import compact
 from eddyline.delivery.marks import folders_of, parts_of, read_mark
 from eddyline.delivery.reading import Cursor, read_sink
 from eddyline.errors import StateError
-from eddyline.spark.run.rewinding import plan_rewind, rewind
+from eddyline.spark.run.sink_rewinds import plan_rewind, rewind
 from tests.nightly import TIMES
 from tests.spark.bare import BrokenOff
 from tests.spark.setbacks import take

@@ -20,8 +20,17 @@ from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.output.reports import write_reports
 from eddyline.spark.run.metrics import LABELS, Metrics, serve
-from eddyline.spark.run.progress import Figures, OfFamily, OfStream, Progress, Split, Totals, backlog, spread
-from eddyline.spark.run.session import NOISE, without
+from eddyline.spark.run.progress import (
+    BatchFigures,
+    BatchSeconds,
+    OfFamily,
+    OfStream,
+    Progress,
+    Totals,
+    backlog,
+    spread,
+)
+from eddyline.spark.run.spark_session import NOISE, without
 from tests.spark.pipelines import Small
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -95,7 +104,7 @@ def test_the_parts_of_a_batch_add_up_to_what_spark_says_it_took(progress: Progre
 def test_listeners_hear_of_each_batch_once_and_their_errors_stop_nothing(progress: Progress) -> None:
     heard: list[int] = []
 
-    def fails(f: Figures) -> None:
+    def fails(f: BatchFigures) -> None:
         heard.append(f.batch)
         raise RuntimeError("a listener's own affair")
 
@@ -133,18 +142,18 @@ def test_the_backlog_is_what_sources_have_beyond_the_batch() -> None:
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def figures(**more: Any) -> Figures:
+def figures(**more: Any) -> BatchFigures:
     known: dict[str, Any] = {
         "batch": 7,
         "ended": 1000.0,
         "version": 3,
         "families": {"alert": OfFamily(1_000_000, 300), "busy": OfFamily(1, 20, 4000)},
         "streams": {"trades": OfStream(2000, 0, 0, 997.0)},
-        "split": Split(0.2, 0.4, 0.1, 0.1, 1.2),
+        "split": BatchSeconds(0.2, 0.4, 0.1, 0.1, 1.2),
         "state_bytes": 2_500_000,
         "cache_hits": 4,
     }
-    return Figures(**known | more)
+    return BatchFigures(**known | more)
 
 
 def text(shown: RenderableType, width: int = 80) -> str:
@@ -294,7 +303,7 @@ def test_that_spark_has_ended_a_source_is_no_news() -> None:
 
 def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path: Path) -> None:
     small = Small(spark, tmp_path, PIPELINE)
-    heard: list[Figures] = []
+    heard: list[BatchFigures] = []
     small.pipe.listen(heard.append)
     assert small.pipe.figures() is None
     ts = pa.array([1, 2], pa.timestamp("us"))
@@ -317,7 +326,7 @@ def test_functions_that_fail_are_summed_over_buckets_and_shown(progress: Progres
     told = {"function": "bad", "first": "bad(1): TypeError: [1] is not a value of INT"}
     for r, rows in zip(found["reports"], (1, 2), strict=True):
         r["functions"] = [told | {"rows": rows}]
-    heard: list[Figures] = []
+    heard: list[BatchFigures] = []
     progress.listeners.append(heard.append)
     write_reports(progress.own, found["batch"], found["reports"], found["seconds"])
     progress.heard(found["said"])

@@ -20,7 +20,7 @@ from eddyline.spark.input.control import ControlSource
 from eddyline.spark.kafka.options import source_options
 from eddyline.spark.kafka.source import KafkaReader
 from eddyline.spark.run.checkpoint import catalog_of
-from eddyline.spark.run.run import Run
+from eddyline.spark.run.pipeline_run import PipelineRun
 from tests.spark.pipelines import Small
 from tests.spark.processes import children, command, jvm, until
 
@@ -38,7 +38,7 @@ EXPECTED = [("a", 1.5), ("ü,\n", 3.0)]
 
 
 @contextmanager
-def running(small: Small) -> Iterator[Run]:
+def running(small: Small) -> Iterator[PipelineRun]:
     run = small.pipe.start()
     try:
         yield run

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from eddyline.cli import app
 from eddyline.errors import StateError
-from eddyline.spark.run.failures import ConnectionLost, as_our_errors, is_gone, reaching_spark
+from eddyline.spark.run.pipeline_run import PipelineRun, noting_interrupts
 from eddyline.spark.run.progress import Progress
-from eddyline.spark.run.run import Run, noting_interrupts
+from eddyline.spark.run.spark_errors import ConnectionLost, as_our_errors, is_gone, reaching_spark
 from tests.spark.pipelines import Small
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -48,7 +48,7 @@ class Dead:
 
 @pytest.mark.parametrize("error", LOST, ids=lambda e: type(e).__name__)
 def test_a_run_of_a_spark_that_has_died_is_over_and_says_why(error: Exception) -> None:
-    run = Run(Dead(error), Progress.__new__(Progress))  # type: ignore[arg-type]
+    run = PipelineRun(Dead(error), Progress.__new__(Progress))  # type: ignore[arg-type]
     assert not run.isActive
     run.stop()
     told = run.error()

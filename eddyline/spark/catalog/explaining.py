@@ -26,7 +26,7 @@ from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.offsets import last_batch
 from eddyline.spark.output.counts import Counts, FamilyCounts, RelationCounts
 from eddyline.spark.run.checkpoint import catalog_of, fixed, is_running
-from eddyline.spark.run.rewinding import file_sinks
+from eddyline.spark.run.sink_rewinds import file_sinks
 from eddyline.spark.worker.placement import partitioning_of
 from eddyline.sql.catalog import Sink, Stream
 

@@ -25,7 +25,7 @@ from eddyline.session.session import Contents, Session, new_family
 from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.catalog.following import Follower, family_of
 from eddyline.spark.catalog.splitting import decide
-from eddyline.spark.catalog.trust import Approvals, Bodies
+from eddyline.spark.catalog.trust import Approvals, ApprovedBodies
 from eddyline.spark.input.seen import read_seen, seen_file
 from eddyline.spark.run.settings import identity_of
 from eddyline.sql.catalog import Catalog
@@ -46,7 +46,7 @@ class LoggedSession:
     def reset(self) -> None:
         """Empties the catalog; the next `catch_up` reads the log from the beginning."""
         self.approvals = Approvals(self.log.path.parent, identity_of(self.log.path.parent.parent))
-        self.definitions = Definitions(bodies=Bodies(self.approvals), quarantined="kept")
+        self.definitions = Definitions(bodies=ApprovedBodies(self.approvals), quarantined="kept")
         self._follower = Follower(self.log, self.definitions)
         self.session = Session(self.definitions, self._contents)
         self._journal: list[Action] = []

@@ -113,17 +113,17 @@ class Approvals:
         )
 
 
-class Bodies(Mapping[str, Callable[..., Any]]):
-    """Bodies by name, in lower case, loaded on first use. Immutable."""
+class ApprovedBodies(Mapping[str, Callable[..., Any]]):
+    """The bodies of approved functions by name, in lower case, loaded on first use. Immutable."""
 
     def __init__(self, approvals: Approvals, functions: Mapping[str, DefineFunction] | None = None) -> None:
         self._approvals = approvals
         self._functions = functions or {}
         self._loaded: dict[str, Callable[..., Any]] = {}
 
-    def plus(self, function: DefineFunction) -> Bodies:
+    def plus(self, function: DefineFunction) -> ApprovedBodies:
         name = function.name.lower()
-        bodies = Bodies(self._approvals, {**self._functions, name: function})
+        bodies = ApprovedBodies(self._approvals, {**self._functions, name: function})
         bodies._loaded = {n: body for n, body in self._loaded.items() if n != name}
         return bodies
 

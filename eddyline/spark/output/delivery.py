@@ -48,9 +48,9 @@ from eddyline.spark.output.reports import write_reports
 from eddyline.spark.output.sending import Consumer, Sending
 from eddyline.spark.output.sinks import kind_of, require_function
 from eddyline.spark.run.disk import writing
-from eddyline.spark.run.failures import interrupted_briefly, is_interruption
 from eddyline.spark.run.private import locked, open_private
 from eddyline.spark.run.settings import Settings, write_whole
+from eddyline.spark.run.spark_errors import interrupted_briefly, is_interruption
 from eddyline.spark.run.spark_files import sync_plan
 from eddyline.spark.run.stages import as_batch
 from eddyline.sql.catalog import Catalog, Sink, Stream, Table

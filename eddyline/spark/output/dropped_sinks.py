@@ -21,8 +21,8 @@ from eddyline.spark.catalog.following import Follower
 from eddyline.spark.output.outputs import Staged, remove_files
 from eddyline.spark.output.places import place_of
 from eddyline.spark.output.sinks import kind_of
-from eddyline.spark.run.failures import as_error
 from eddyline.spark.run.settings import Settings
+from eddyline.spark.run.spark_errors import as_error
 from eddyline.sql.catalog import Sink
 
 

@@ -12,8 +12,8 @@ from eddyline.errors import StateError
 from eddyline.spark.catalog.asking import watermarks
 from eddyline.spark.output.epochs import committed, planned, run_starts
 from eddyline.spark.run.checkpoint import FORMAT, catalog_of, require_fixed
-from eddyline.spark.run.rewinding import file_sinks
 from eddyline.spark.run.settings import sources_of
+from eddyline.spark.run.sink_rewinds import file_sinks
 from eddyline.state.delta import MIN
 
 SHOWN = 50  # the number of families that are listed, largest first

@@ -14,7 +14,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from eddyline.errors import StateError
-from eddyline.spark.run.progress import Figures, OfFamily, Progress
+from eddyline.spark.run.progress import BatchFigures, OfFamily, Progress
 
 LABELS = 100
 OTHER = "other"
@@ -50,7 +50,7 @@ class Metrics:
     def _gauge(self, name: str, help_: str, *labels: str) -> Gauge:
         return Gauge(f"eddyline_{name}", help_, labels, registry=self.registry)
 
-    def take(self, f: Figures) -> None:
+    def take(self, f: BatchFigures) -> None:
         self.batches.inc()
         for part, seconds in vars(f.split).items():
             self.seconds.labels(part).inc(seconds)
@@ -69,7 +69,7 @@ class Metrics:
         self.version.set(f.version)
         self.ended.set(f.ended)
 
-    def _families(self, f: Figures) -> None:
+    def _families(self, f: BatchFigures) -> None:
         for removed in self._own - f.families.keys():
             self._own.remove(removed)
             for metric in (self.changes, self.queries, self.quarantined, self.state_rows):

@@ -36,13 +36,13 @@ from eddyline.spark.output.delivery import Delivery
 from eddyline.spark.output.dropped_sinks import retract
 from eddyline.spark.output.sending import Consumer
 from eddyline.spark.run.checkpoint import Alone, Fixed, begin, check_catalog, fixed, folder_of, script_text
-from eddyline.spark.run.failures import ConnectionLost, error_in, is_interruption, reaching_spark
 from eddyline.spark.run.listener import ProgressListener, Watch
-from eddyline.spark.run.progress import Figures, Listener, Progress
-from eddyline.spark.run.run import Run
-from eddyline.spark.run.session import ONE_POOL, is_local, use_own_python
+from eddyline.spark.run.pipeline_run import PipelineRun
+from eddyline.spark.run.progress import BatchFigures, Listener, Progress
 from eddyline.spark.run.settings import Settings, fix_sources
+from eddyline.spark.run.spark_errors import ConnectionLost, error_in, is_interruption, reaching_spark
 from eddyline.spark.run.spark_files import relocate
+from eddyline.spark.run.spark_session import ONE_POOL, is_local, use_own_python
 from eddyline.spark.run.stages import PACKED, REPORTS, Process, pack
 from eddyline.spark.run.starting import cores
 from eddyline.spark.worker.keys import bucket_keys
@@ -138,7 +138,7 @@ class Pipeline:
         self.delivery = Delivery(self.settings, self.catalog)
         self.progress = Progress(self.settings.own, self.catalog, _cores(spark))
         self._unapproved: Literal["refuse", "approve"] = "approve" if allow_functions else "refuse"
-        self._run: Run | None = None  # the last
+        self._run: PipelineRun | None = None  # the last
         self._alone = Alone(folder, lambda: self._run is not None and self._run.isActive)
 
     # queries
@@ -194,7 +194,7 @@ class Pipeline:
 
     # observing
 
-    def figures(self) -> Figures | None:
+    def figures(self) -> BatchFigures | None:
         """The figures of the last completed micro-batch; None before the first."""
         return self._run.figures() if self._run is not None else None
 
@@ -210,7 +210,7 @@ class Pipeline:
 
     # running
 
-    def start(self, available_now: bool = False, trigger: str | None = None) -> Run:
+    def start(self, available_now: bool = False, trigger: str | None = None) -> PipelineRun:
         """Runs until stopped, or with `available_now` until all available input has been processed."""
         if available_now and trigger is not None:
             raise DataError("A run has a trigger, or takes what is available now, not both.")
@@ -225,7 +225,7 @@ class Pipeline:
             Watch(self._run.query, self.progress, self._ended).start()
         return self._run
 
-    def _started(self, available_now: bool, trigger: str | None) -> Run:
+    def _started(self, available_now: bool, trigger: str | None) -> PipelineRun:
         self.catalog.require_approved(self._unapproved)
         self.delivery.check()
         if not len(self.catalog.catalog.sinks):
@@ -254,7 +254,7 @@ class Pipeline:
             if trigger is None:
                 raise
             raise DataError(f"The trigger {trigger!r} is no interval.", hint="Write it as '10 seconds'.") from None
-        return Run(query, self.progress)
+        return PipelineRun(query, self.progress)
 
     def _amend(self) -> None:
         """Amends a micro-batch that has failed, so that later drops take effect in it."""

@@ -21,11 +21,11 @@ from eddyline.spark.output.reports import Reports, read_reports
 from eddyline.state.delta import MIN
 
 LISTED = 20  # unread files that are named at the end of a run
-Listener = Callable[["Figures"], None]
+Listener = Callable[["BatchFigures"], None]
 
 
 @dataclass(frozen=True)
-class Split:
+class BatchSeconds:
     """Where the seconds of a micro-batch went."""
 
     pack: float = 0.0  # checking and routing rows, running stateless families
@@ -58,13 +58,13 @@ class OfStream:
 
 
 @dataclass(frozen=True)
-class Figures:
+class BatchFigures:
     batch: int
     ended: float  # seconds since 1970
     version: int  # of the catalog, the last commit that has taken effect
     families: Mapping[str, OfFamily]
     streams: Mapping[str, OfStream]
-    split: Split
+    split: BatchSeconds
     state_bytes: int = 0
     cache_hits: int = 0  # buckets that were found in memory
     cache_misses: int = 0  # buckets that were restored from Spark's state
@@ -135,7 +135,7 @@ class Totals:
     cache_misses: int = 0
     families: dict[str, int] = field(default_factory=dict)  # changes of each registered family
 
-    def add(self, f: Figures) -> None:
+    def add(self, f: BatchFigures) -> None:
         self.batches += 1
         for name in ("rows", "late", "bad", "changes", "seconds", "cache_hits", "cache_misses"):
             setattr(self, name, getattr(self, name) + getattr(f, name))
@@ -152,7 +152,7 @@ class Progress:
         self.own = own
         self.catalog = pipeline_catalog
         self.cores = cores
-        self.latest: Figures | None = None
+        self.latest: BatchFigures | None = None
         self.totals = Totals()
         self.listeners: list[Listener] = []
         self._next: int | None = None  # the first micro-batch whose figures are not complete
@@ -176,7 +176,7 @@ class Progress:
                     self._close(completed(batch_figures, event) if batch_figures.batch == batch else batch_figures)
             self._next = batch + 1
 
-    def _close(self, batch_figures: Figures) -> None:
+    def _close(self, batch_figures: BatchFigures) -> None:
         self.latest = batch_figures
         self.totals.add(batch_figures)
         for listener in list(self.listeners):
@@ -186,19 +186,19 @@ class Progress:
                 logging.getLogger("eddyline").exception("A listener failed.")
 
 
-def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> Figures:
+def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: int) -> BatchFigures:
     """The figures of a micro-batch from the reports of all buckets."""
     reports = batch_reports.buckets
     packed = [p for r in reports for p in r["packed"]]
     unread = [(name, texts) for r in reports for name, texts in r.get("bad_files", {}).items()]
     files = [{"relation": n, "rows": 0, "late": 0, "bad": len(texts), "first_bad": texts[0]} for n, texts in unread]
-    split = Split(
+    split = BatchSeconds(
         pack=spread((p["seconds"] for p in packed), cores),
         process=spread((r["step_seconds"] + r["stage_seconds"] for r in reports), cores),
         state=spread((r["restore_seconds"] + r["state_seconds"] for r in reports), cores),
         sink=batch_reports.seconds,
     )
-    return Figures(
+    return BatchFigures(
         batch=batch_reports.batch,
         unread=tuple(why for _, texts in unread for why in texts),
         ended=batch_reports.ended,
@@ -214,7 +214,7 @@ def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: in
     )
 
 
-def completed(partial: Figures, event: Mapping[str, Any]) -> Figures:
+def completed(partial: BatchFigures, event: Mapping[str, Any]) -> BatchFigures:
     """The figures completed by Spark's progress of the same micro-batch."""
     rest = event["durationMs"]["triggerExecution"] / 1000 - partial.split.total
     return replace(partial, split=replace(partial.split, spark=max(0.0, rest)), backlog=backlog(event))

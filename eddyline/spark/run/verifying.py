@@ -20,7 +20,7 @@ from eddyline.spark.catalog.commits import CommitLog
 from eddyline.spark.input.offsets import entry_files, log_entry_of, offset_in, source_offsets
 from eddyline.spark.output.epochs import committed, foreign_from, planned
 from eddyline.spark.run.checkpoint import require_fixed
-from eddyline.spark.run.rewinding import file_sinks
+from eddyline.spark.run.sink_rewinds import file_sinks
 
 _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 

@@ -25,7 +25,7 @@ from eddyline.engine.parts import Part
 from eddyline.engine.running_family import EngineOptions
 from eddyline.errors import StateError
 from eddyline.spark.catalog.following import Follower
-from eddyline.spark.catalog.trust import Bodies
+from eddyline.spark.catalog.trust import ApprovedBodies
 from eddyline.spark.input.changelog import apply_changes
 from eddyline.spark.run.settings import Settings
 from eddyline.spark.worker import blocks
@@ -56,7 +56,7 @@ class Bucket:
         self.number = number
         self.settings = settings
         self.placement = Placement(number, settings.buckets, settings.clock_policy)
-        self.definitions = Definitions(self.placement, Bodies(settings.approvals()))
+        self.definitions = Definitions(self.placement, ApprovedBodies(settings.approvals()))
         self.guard = WorkerGuard(settings.on_error)
         self.engine = worker_engine(self.definitions, self.guard, self.placement)
         self.engine.since = self._since_of

@@ -25,7 +25,7 @@ from eddyline.engine.definitions import Definitions, from_the_start
 from eddyline.engine.running_family import arrived
 from eddyline.errors import DataError
 from eddyline.spark.catalog.following import Follower
-from eddyline.spark.catalog.trust import Bodies
+from eddyline.spark.catalog.trust import ApprovedBodies
 from eddyline.spark.input.bad_files import unreadable
 from eddyline.spark.input.checking import Checked, checked, first_problem
 from eddyline.spark.input.file_rows import FileReader, Unread, local
@@ -46,7 +46,7 @@ Sent = tuple[int, bytes]  # bucket, block
 
 
 @dataclass
-class Partition:
+class SourcePartition:
     """A source partition of a stream or table in one micro-batch; a large one is packed in several pieces."""
 
     moment: Moment
@@ -80,7 +80,7 @@ class Packer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placement = Placement("packer", settings.buckets, settings.clock_policy)
-        self.definitions = Definitions(self.placement, Bodies(settings.approvals()))
+        self.definitions = Definitions(self.placement, ApprovedBodies(settings.approvals()))
         self.catalog = self.definitions.catalog
         self.guard = WorkerGuard(settings.on_error)
         self.engine = worker_engine(self.definitions, self.guard, self.placement)
@@ -88,20 +88,20 @@ class Packer:
         self.follower = Follower(settings.log(), self.definitions)
         self.routes = Routes(self.follower, self.placement)
 
-    def open(self, moment: Moment, relation: str, number: int) -> Partition:
+    def open(self, moment: Moment, relation: str, number: int) -> SourcePartition:
         self.follower.move_to(moment.version, self.engine.apply, amended=moment.amended > 0)
         self.guard.take()  # families that cannot start are reported by every partition instead
         self.routes.refresh()
         writer = self.settings.buckets + number
         stager = Stager(self.catalog, self.settings, moment.batch, writer, moment.amended)
-        return Partition(moment, relation, number, stager, failures=[f.report() for f in self._unstarted()])
+        return SourcePartition(moment, relation, number, stager, failures=[f.report() for f in self._unstarted()])
 
     def _unstarted(self) -> list[FailedQueries]:
         """The queries of families that cannot start; every partition reports them until they are in quarantine."""
         failed = [(n, live_queries(self.definitions.families[n]), f.error) for n, f in self.engine.failed.items()]
         return [FailedQueries(number, ids, error) for number, ids, error in failed if len(ids)]
 
-    def pack(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+    def pack(self, partition: SourcePartition, rows: pa.Table) -> list[Sent]:
         """Packs a piece of a source partition."""
         started = time.perf_counter()
         is_stream = self.catalog.streams.get(partition.relation) is not None
@@ -109,7 +109,7 @@ class Packer:
         partition.seconds += time.perf_counter() - started
         return sent
 
-    def pack_files(self, partition: Partition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
+    def pack_files(self, partition: SourcePartition, addresses: Sequence[str]) -> Iterator[list[Sent]]:
         """Packs files that Spark has listed, piece by piece. The report names unreadable files."""
         relation = self.catalog.streams.get(partition.relation) or self.catalog.tables[partition.relation]
         reader = FileReader(fields_of(relation), root_of(relation, self.settings.base), operations_of(relation))
@@ -121,7 +121,7 @@ class Packer:
         if reader.unread and self.settings.on_bad_rows == "stop":
             raise unreadable(relation, reader.unread[0])
 
-    def _stream(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+    def _stream(self, partition: SourcePartition, rows: pa.Table) -> list[Sent]:
         stream = self.catalog.streams[partition.relation]
         key = stream.name.lower()
         columns, numbers = self._good_rows(stream, rows, partition)
@@ -140,7 +140,7 @@ class Packer:
         partition.count += len(delta)
         return sent
 
-    def _table(self, partition: Partition, rows: pa.Table) -> list[Sent]:
+    def _table(self, partition: SourcePartition, rows: pa.Table) -> list[Sent]:
         """Sends the changes of a table to every bucket."""
         table = self.catalog.tables[partition.relation]
         columns, numbers = self._good_rows(table, rows, partition)
@@ -149,7 +149,7 @@ class Packer:
         partition.count += len(numbers)
         return [(b, p) for p in blocks.encode_parts(header, packed) for b in range(self.settings.buckets)]
 
-    def close(self, partition: Partition) -> list[Sent]:
+    def close(self, partition: SourcePartition) -> list[Sent]:
         """The notes of a partition that is packed completely, and its report as the last block."""
         partition.functions += [asdict(w) for w in self.definitions.functions.take_noted()]
         header = {"kind": "note", "version": partition.moment.version, "now": partition.moment.now}
@@ -159,7 +159,9 @@ class Packer:
         report = blocks.encode({"kind": "report", "report": partition.report()})
         return [*((b, note) for b in range(self.settings.buckets)), (partition.number % self.settings.buckets, report)]
 
-    def _good_rows(self, relation: Stream | Table, rows: pa.Table, partition: Partition) -> tuple[list[pa.Array], Ints]:
+    def _good_rows(
+        self, relation: Stream | Table, rows: pa.Table, partition: SourcePartition
+    ) -> tuple[list[pa.Array], Ints]:
         """The declared columns and the numbers of the valid rows.
 
         Bad rows are set apart or stop the run, as `on_bad_rows` says.
@@ -181,7 +183,7 @@ class Packer:
         return rows_checked.taken(~rows_checked.bad), numbers[~rows_checked.bad]
 
     def _without_late(
-        self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: Partition
+        self, stream: Stream, columns: list[pa.Array], numbers: Ints, partition: SourcePartition
     ) -> tuple[list[pa.Array], Ints, Ints]:
         ts = micros(columns[stream.time])
         late = ts < self._watermark(stream.name.lower(), partition)
@@ -193,7 +195,7 @@ class Packer:
         return late_rows.taken(~late), ts[~late], numbers[~late]
 
     def _set_behind_apart(
-        self, stream: Stream, columns: list[pa.Array], ts: Ints, numbers: Ints, partition: Partition
+        self, stream: Stream, columns: list[pa.Array], ts: Ints, numbers: Ints, partition: SourcePartition
     ) -> None:
         """Under clock = 'max', sets tuples apart that are behind the clock of a query that another stream advanced."""
         key = stream.name.lower()
@@ -204,13 +206,13 @@ class Packer:
         if behind.any():
             _set_apart(stream, columns, behind, "behind the clock of a query", numbers, partition)
 
-    def _watermark(self, stream: str, partition: Partition) -> int:
+    def _watermark(self, stream: str, partition: SourcePartition) -> int:
         """The watermark of a stream before the micro-batch."""
         return StreamClock(self.catalog.streams[stream].delay, **partition.moment.clocks.get(stream, {})).watermark
 
 
 def _set_apart(
-    stream: Stream, columns: list[pa.Array], which: Mask, reason: str, numbers: Ints, partition: Partition
+    stream: Stream, columns: list[pa.Array], which: Mask, reason: str, numbers: Ints, partition: SourcePartition
 ) -> Checked:
     """Counts some tuples as late and stages them for the dead-letter table."""
     partition.late += int(which.sum())

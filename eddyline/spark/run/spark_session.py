@@ -25,7 +25,7 @@ from pyspark.sql.utils import is_remote
 from eddyline.errors import StateError
 from eddyline.spark import startup
 from eddyline.spark.run.class_archive import reading_options
-from eddyline.spark.run.failures import is_gone
+from eddyline.spark.run.spark_errors import is_gone
 from eddyline.spark.run.starting import start_residents
 
 # With simplified tracebacks, Spark's two kinds of Python stages have separate worker processes.

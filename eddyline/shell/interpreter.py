@@ -1,4 +1,4 @@
-"""A connection and its printer: runs pieces of input and prints the result of each statement."""
+"""The interpreter of the shell: runs pieces of input on a connection and prints the result of each statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eddyline.delivery.changes import Changes
 from eddyline.errors import Error
 from eddyline.local.connection import Connection
 from eddyline.shell import commands
-from eddyline.shell.pieces import Piece, pieces
+from eddyline.shell.pieces import InputPiece, pieces
 from eddyline.shell.printing import Printer, plural
 from eddyline.sql.cursor import TokenCursor, statements
 
@@ -22,7 +22,7 @@ MAKES_CHANGES = ("INSERT", "UPDATE", "DELETE", ".LOAD", ".ADVANCE")
 
 
 @dataclass
-class Session:
+class Interpreter:
     db: Connection
     printer: Printer
     done: int = 0  # statements and commands that have run
@@ -41,7 +41,7 @@ class Session:
             pass
         return True
 
-    def run(self, piece: Piece) -> None:
+    def run(self, piece: InputPiece) -> None:
         """Runs the statements of a piece one by one; an error has its place in the whole input."""
         try:
             if piece.is_command:

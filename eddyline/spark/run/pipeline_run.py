@@ -18,14 +18,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.errors import Error
-from eddyline.spark.run.failures import as_error, is_gone, reaching_spark
-from eddyline.spark.run.progress import Figures, Progress
+from eddyline.spark.run.progress import BatchFigures, Progress
+from eddyline.spark.run.spark_errors import as_error, is_gone, reaching_spark
 
 LOOK = 0.05  # seconds between polls for the end of a run or a micro-batch
 PATIENCE = 2.0  # seconds that Spark may take to report the end of a run
 
 
-class Run:
+class PipelineRun:
     def __init__(self, query: StreamingQuery, progress: Progress) -> None:
         self.query = query
         self.progress = progress
@@ -127,7 +127,7 @@ class Run:
             return e
         return None if failure is None else as_error(failure)
 
-    def figures(self) -> Figures | None:
+    def figures(self) -> BatchFigures | None:
         """The figures of the last micro-batch that Spark has reported; None before the first."""
         with reaching_spark():
             for event in self.query.recentProgress:
