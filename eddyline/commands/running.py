@@ -83,8 +83,7 @@ def _run(options: Options, display: Display, signals: StopSignals, prepare: Prep
     display.say("starting Spark …")
     from eddyline.spark.run.pipeline import Pipeline
     from eddyline.spark.run.spark_errors import as_our_errors
-    from eddyline.spark.run.spark_session import is_local, session, stop
-    from eddyline.spark.run.starting import start_workers
+    from eddyline.spark.run.spark_session import is_local, session, start_workers, stop
 
     signals.listen()
     with as_our_errors():

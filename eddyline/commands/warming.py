@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from eddyline.commands.workloads import WORKLOADS, route, run
 from eddyline.index.runtime.kernel_cache import kernel_folder
 from eddyline.routing.calibration import calibrate, costs_file
-from eddyline.spark.run.class_archive import class_archive, writing_options
+from eddyline.spark.run.spark_session import class_archive, writing_options
 
 PROCESSES = 2  # more would compile common kernels more than once
 KEPT_FOR = 30 * 24 * 3600  # seconds without use

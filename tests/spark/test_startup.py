@@ -19,7 +19,9 @@ ASKED = "import pyspark, sys; print(pyspark.__file__); print(getattr(sys, 'custo
 def answers(*path: Path) -> list[str]:
     """Where a process with this path imports PySpark from, and whether the user's own `sitecustomize` has run."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
-    return subprocess.run([sys.executable, "-c", ASKED], env=env, capture_output=True, text=True).stdout.split("\n")
+    done = subprocess.run([sys.executable, "-c", ASKED], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split("\n")
 
 
 def test_pyspark_is_imported_from_its_installation_although_its_zip_is_first_on_the_path() -> None:

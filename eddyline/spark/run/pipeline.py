@@ -42,9 +42,8 @@ from eddyline.spark.run.progress import BatchFigures, Listener, Progress
 from eddyline.spark.run.settings import Settings, fix_sources
 from eddyline.spark.run.spark_errors import ConnectionLost, error_in, is_interruption, reaching_spark
 from eddyline.spark.run.spark_files import relocate
-from eddyline.spark.run.spark_session import ONE_POOL, is_local, use_own_python
+from eddyline.spark.run.spark_session import ONE_POOL, cores, is_local, use_own_python
 from eddyline.spark.run.stages import PACKED, REPORTS, Process, pack
-from eddyline.spark.run.starting import cores
 from eddyline.spark.worker.keys import bucket_keys
 from eddyline.sql.catalog import Stream
 

@@ -105,14 +105,6 @@ class BatchFigures:
     def state_rows(self) -> int:
         return sum(f.state_rows for f in self.families.values())
 
-    @property
-    def rows_per_second(self) -> float:
-        return self.rows / self.seconds if self.seconds else 0.0
-
-    @property
-    def changes_per_second(self) -> float:
-        return self.changes / self.seconds if self.seconds else 0.0
-
     def lag(self, now: float | None = None) -> float | None:
         """Seconds that the slowest watermark is behind the wall clock, at the end of the batch or now."""
         known = [s.watermark for s in self.streams.values() if s.watermark is not None]

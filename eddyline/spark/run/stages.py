@@ -62,6 +62,12 @@ def pack(
     return packed
 
 
+def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields nothing; its purpose is that Spark's workers import this module before a micro-batch needs it."""
+    for _ in batches:
+        yield from ()
+
+
 def _rows(resident: Connection, batches: Iterator[pa.RecordBatch], about: tuple[Any, ...]) -> Iterator[Any]:
     """Sends rows to the resident piece by piece; yields the blocks of each piece."""
     resident.send(("pack", *about))

@@ -24,9 +24,11 @@ def _is_installed(entry: str) -> bool:
 sys.path[:] = [entry for entry in sys.path if not _is_installed(entry) and entry != os.path.dirname(__file__)]
 
 # The module of this name that would have run without this one, if there is one.
-del sys.modules["sitecustomize"]
+_own = sys.modules.pop("sitecustomize")
 try:
     import_module("sitecustomize")
 except ModuleNotFoundError as e:
     if e.name != "sitecustomize":
         raise
+finally:
+    sys.modules.setdefault("sitecustomize", _own)  # Python expects a module of this name
