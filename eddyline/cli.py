@@ -45,7 +45,7 @@ def options(
     pass
 
 
-@app.command()
+@app.command()  # one parameter for each option of the command
 def run(
     script: Annotated[
         Path, typer.Argument(help="The file of statements that makes the pipeline.", exists=True, dir_okay=False)
@@ -184,7 +184,7 @@ def doctor(
         bool, typer.Option("--warm", help="Compile kernels and measure costs now, not when they are first needed.")
     ] = False,
 ) -> None:
-    """Checks what this machine offers, and says how to mend what is missing."""
+    """Checks what this machine offers, and says how to repair what is missing."""
     from eddyline.doctor import report
 
     findings = report()
@@ -243,7 +243,7 @@ def bench(
 @app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=10, help="Alerts to register.")] = 100_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to go on for after the first results.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to run after the first results.")] = 60.0,
     rate: Annotated[float, typer.Option(min=1, help="Rows of each of the two streams in a second.")] = 500.0,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all that it reads and writes is kept; a new one.")
@@ -254,7 +254,7 @@ def demo(
     ] = False,
     rows: Annotated[int, typer.Option(min=1, help="Rows after which it ends, with --in-process.")] = 200_000,
 ) -> None:
-    """Generated trades and quotes against 100,000 alerts that come and go, on Spark, with live progress."""
+    """Generated trades and quotes against 100,000 alerts, which are added and dropped, on Spark, with live progress."""
     if in_process:
         from eddyline.demo.in_process import show
 

@@ -173,7 +173,7 @@ def _standing(f: BatchFigures, totals: Totals, now: float) -> RenderableType:
 
 
 def bar(split: BatchSeconds) -> Text:
-    """Where the time of a micro-batch went, as coloured lengths."""
+    """What the time of a micro-batch was spent on, as coloured lengths."""
     share = {name: seconds / split.total if split.total else 0.0 for name, seconds in vars(split).items()}
     return Text.assemble(*(("█" * round(BAR * part), COLOURS[name]) for name, part in share.items()))
 

@@ -106,9 +106,9 @@ def _run(options: Options, display: Display, signals: StopSignals, prepare: Prep
                 allow_functions=options.unapproved == "approve",
                 allow_options=options.allowed,
             )
-            gone = len(pipe.catalog.dropped_from_script)
-            if gone:
-                print(f"{gone} statements of the checkpoint are no longer in the script. What they declared goes on.")
+            removed = len(pipe.catalog.dropped_from_script)
+            if removed:
+                print(f"{removed} statements of the checkpoint are no longer in the script. What they declared stays.")
             pipe.listen(display.take)
             if options.metrics is not None:
                 address, port = options.metrics

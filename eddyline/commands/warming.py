@@ -53,7 +53,7 @@ def warm(console: Console, *, spark: bool) -> None:
 
 
 def _compiled() -> Iterator[int]:
-    """Runs all workloads, and prints how many have ended."""
+    """Runs all workloads; yields how many have ended, whenever that may have changed."""
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as processes:
         left: set[Future[None]] = {processes.submit(run, *workload) for workload in WORKLOADS}
         left.add(processes.submit(route))

@@ -106,7 +106,7 @@ def show(queries: int, rows: int, seconds: float, seed: int) -> None:
 
 def _progress(tally: Tally, done: float) -> Group:
     if not tally.rows:
-        return Group(Text(f"{tally.queries:,} alerts stand; the first rows are on their way …"))
+        return Group(Text(f"{tally.queries:,} alerts are registered; the first rows follow …"))
     line = Text.assemble(
         (f"{tally.rows:,}", "bold"), " rows  ", (f"{per_second(tally.rows, tally):,.0f}", "bold green"), " rows/s  ",
         (f"{tally.queries:,}", "bold"), " queries  ",

@@ -95,7 +95,7 @@ def _alerts(axes: Axes, record: Record, ended: Doubles) -> None:
         right.plot(times, np.cumsum([c.added for c in record.churn]), color="#2ca02c", label="added since the start")
         right.plot(times, np.cumsum([c.dropped for c in record.churn]), color=SLOW, label="dropped since the start")
         right.set_ylim(bottom=0)
-        right.set_ylabel("came and went")
+        right.set_ylabel("added and dropped")
         right.spines["top"].set_visible(False)
         right.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
         _legend(axes, [*axes.lines, *right.lines])

@@ -37,7 +37,7 @@ class Attempts:
     error: str = ""
 
 
-def planned(checkpoint: Path) -> int | None:
+def unfinished(checkpoint: Path) -> int | None:
     """The micro-batch that Spark has planned and not committed; None if there is none."""
     batch = last_batch(checkpoint / "offsets")
     return batch if batch is not None and batch != last_batch(checkpoint / "commits") else None
@@ -61,7 +61,7 @@ def in_force(own: Path, batch: int, commit: int) -> tuple[int, int]:
 
 def note_failure(settings: Settings, error: str) -> None:
     """Notes that a run has failed, so that the next one may amend the micro-batch it failed in."""
-    batch = planned(Path(settings.checkpoint))
+    batch = unfinished(Path(settings.checkpoint))
     if batch is not None:
         _write_attempts(settings.own, replace(_attempts(settings.own, batch), error=error or "no reason given"))
 
@@ -72,7 +72,7 @@ def amend(settings: Settings, latest: int) -> Amendment | None:
     No task may be running. `latest` is the last commit of the catalog. A micro-batch that was delivered to all sinks
     is not amended: readers may have seen it, and its catalog did not cause the failure.
     """
-    batch = planned(Path(settings.checkpoint))
+    batch = unfinished(Path(settings.checkpoint))
     if batch is None or settings.clocks_file(batch).exists():
         return None
     before = _attempts(settings.own, batch)

@@ -40,7 +40,7 @@ def option_of(thing: Stream | Table | Sink, name: str) -> str | None:
 
 
 def has_pattern(path: str) -> bool:
-    """Whether a path, or a part of one, is a pattern that stands for many."""
+    """Whether a path, or a part of one, is a pattern that matches many."""
     return any(c in path for c in "*?[{")
 
 

@@ -91,7 +91,7 @@ def read_backup(folder: Path) -> Backup:
 
 
 def unpack(folder: Path, checkpoint: Path) -> Path:
-    """Copies a backup to a temporary folder unpacked the checkpoint, verifies every file, and returns the folder."""
+    """Copies a backup to a temporary folder beside the checkpoint, verifies every file, and returns the folder."""
     backup = read_backup(folder)
     unpacked = checkpoint.with_name(f"{checkpoint.name}.restoring-{uuid4().hex[:8]}")
     try:

@@ -104,7 +104,7 @@ class Pipeline:
         that the rows set apart of a stream or table may take before the oldest are removed; by default all are kept.
         `allow_functions` approves the functions that the checkpoint has from other users, programs or versions: their
         code is then run as yours. `allow_options` names options of sources and sinks that may load a library, a class
-        or a command.
+        or a command. It has so many parameters because each is a choice of the user; all but three are keywords.
         """
         if dead_letter_limit is not None and dead_letter_limit < 0:
             raise DataError(f"dead_letter_limit is a number of bytes, not {dead_letter_limit}.")
@@ -257,7 +257,7 @@ class Pipeline:
 
     def _amend(self) -> None:
         """Amends a micro-batch that has failed, so that later drops take effect in it."""
-        batch = amendments.planned(Path(self.settings.checkpoint))
+        batch = amendments.unfinished(Path(self.settings.checkpoint))
         if batch is None:
             return
         failure = None if self._run is None else self._run.error()  # Spark may not have reported it yet

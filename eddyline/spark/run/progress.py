@@ -26,7 +26,7 @@ Listener = Callable[["BatchFigures"], None]
 
 @dataclass(frozen=True)
 class BatchSeconds:
-    """Where the seconds of a micro-batch went."""
+    """What the seconds of a micro-batch were spent on."""
 
     pack: float = 0.0  # checking and routing rows, running stateless families
     process: float = 0.0  # running the other families, and staging their changes
