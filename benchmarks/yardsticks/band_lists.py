@@ -5,7 +5,7 @@ down to the one or up to the other: a first part of the ranges with low ends asc
 descending.
 
 Structure: two sorted lists in columns with room to grow, ordered by (key, id); the keys of the second are ~high, which
-ascend as high ends descend and do not overflow. Ranges come and go by search and by moving what lies behind, each part
+ascend as high ends descend and do not overflow. An update searches the place and moves what lies behind, each part
 at most once for a batch of any size: O(k log k + k log n) steps and O(n) moves for k of n ranges.
 """
 

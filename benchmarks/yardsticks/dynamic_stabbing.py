@@ -1,4 +1,4 @@
-"""A stabbing partition that is kept as ranges come and go (document 4, section 2.1, Appendix A; document 5, chapter 4).
+"""A stabbing partition under inserts and removals (document 4, section 2.1, Appendix A; document 5, chapter 4).
 
 Ranges are closed, over integers, not empty, and known by ids. Invariant: after every update there are at most
 (1 + eps) x tau groups, where tau is the least number possible. A new range joins a group if it overlaps with what the

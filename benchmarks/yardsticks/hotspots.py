@@ -1,4 +1,4 @@
-"""Hotspots: the large groups of a stabbing partition, followed as ranges come and go (document 4, section 2.2).
+"""Hotspots: the large groups of a stabbing partition, maintained under inserts and removals (document 4, section 2.2).
 
 Of n ranges, those in groups of at least about alpha x n are *hot*, the others *scattered*, and each kind can be
 processed in its own way. A new range joins a hot group if it can, or else the scattered ones, which are a partition of

@@ -1,4 +1,4 @@
-"""Batches of updates to a set of ranges: one after the other, ranges come under ids that are free, and go again."""
+"""Batches of updates to a set of ranges: a sequence of inserts, under ids that are free, and removals by id."""
 
 from __future__ import annotations
 
