@@ -100,9 +100,10 @@ class RangeSums:
         first = np.append(True, row[1:] != row[:-1])[: len(row)]
         return Folded(query[row], time[row], last[row], ints[row] * first[:, None], floats)
 
-    def extremes(self, arriving: int, probing: Probing, number: int) -> tuple[Delta, Ints, pa.Array]:
-        """For one extreme: changes of joined rows that may be it, the positions of their queries, their values."""
-        argument, form, step = self.arguments[number], self.plan.forms[number], probing.step
+    def extremes(self, arriving: int, probing: Probing, aggregate: int) -> tuple[Delta, Ints, pa.Array]:
+        """For one aggregate, an extreme: changes of joined rows that may be it, the positions of their queries, their
+        values."""
+        argument, form, step = self.arguments[aggregate], self.plan.forms[aggregate], probing.step
         assert argument is not None and isinstance(form, Extreme)
         parts: list[tuple[Delta, Ints, pa.Array]] = []
         for start, queries in probing.listed:
@@ -122,7 +123,7 @@ class RangeSums:
                 else:
                     values = column.take(pa.array(places))
                 parts.append((_joined(probing.delta, tuples + start, rows.rows, places, ends), query, values))
-        return _together(parts, self.plan.aggregates[number].type)
+        return _together(parts, self.plan.aggregates[aggregate].type)
 
 
 def _window(floats: Sequence[Doubles]) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""The tactic for joins over ranges: tuples probe groups of the queries' ranges; joined rows are built when read."""
+"""The tactic for joins over ranges: arriving tuples probe an index of query ranges (`ranged.py`).
+
+The queries that a tuple affects and the joined rows are computed when they are read, from views that never change.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Choices of a join over ranges by statistics: the axis along which queries are grouped, and the strategy of a tuple.
+"""Choices of a join over ranges by statistics: the axis by which queries are grouped, and the strategy of each tuple.
 
-The partners of a tuple are known (m'). Histograms estimate how many queries accept its own attributes (n'), and how
-many of those are in no hotspot (n''), as if attributes were independent. `routing/join_costs.py` has the costs of the
-strategies. (Document 4, section 4.1.)
+The number of partners of a tuple is known (m'). Histograms estimate the number of queries that accept its own
+attributes (n'), and how many of those are in no hotspot (n''). Attributes are assumed to be independent.
+`routing/join_costs.py` has the costs of the strategies. (Document 4, section 4.1.)
 """
 
 from __future__ import annotations
