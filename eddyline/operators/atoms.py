@@ -113,19 +113,14 @@ def _clause(which: Ints) -> Ints:
 
 
 def _null(which: Ints, text: bool) -> ValueRanges:
-    return _whole(which, text, null=True)
+    return _any_value(which, text)._replace(null=np.ones(len(which), np.bool_))
 
 
 def _any_value(which: Ints, text: bool) -> ValueRanges:
-    return _whole(which, text, null=False)
-
-
-def _whole(which: Ints, text: bool, *, null: bool) -> ValueRanges:
-    """NULL, or all values."""
     n = len(which)
     filler = pa.array([b""] * n, pa.large_binary()) if text else np.zeros(n, np.int64)
     every = np.ones(n, np.bool_)
-    return ValueRanges(which, _clause(which), filler, filler, every, every, every if null else ~every)
+    return ValueRanges(which, _clause(which), filler, filler, every, every, ~every)
 
 
 def _bytes(texts: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ large family has an index of its own, which counts matches without listing them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -215,29 +216,17 @@ class PoolMatching:
         return {a: attribute_values(self.pool.attributes[a], self.delta, functions) for a in used}
 
     @cached_property
-    def tally(self) -> dict[int, int]:
-        """The number of pairs (change, query) by family. O(pairs) time; memory for one portion."""
+    def tally(self) -> dict[int, int] | None:
+        """The number of pairs (change, query) by family; None if matching some family fails.
+
+        O(pairs) time; memory for one portion."""
         total: dict[int, int] = dict.fromkeys(self.steps, 0)
-        for portion in self._in_portions(self._tally):
-            for family, n in portion.items():
-                total[family] += n
-        return total
-
-    @cached_property
-    def whole_tally(self) -> dict[int, int] | None:
-        """As `tally`; None if matching some family fails."""
-        try:
-            return self.tally
-        except Exception:
-            return None
-
-    @cached_property
-    def whole_by_family(self) -> dict[int, list[Portion]] | None:
-        """As `by_family`; None if matching some family fails."""
-        try:
-            return self.by_family
-        except Exception:
-            return None
+        with suppress(Exception):
+            for portion in self._in_portions(self._tally):
+                for family, n in portion.items():
+                    total[family] += n
+            return total
+        return None
 
     def _tally(self, start: int, rows: int, by_run: Sequence[tuple[PoolRun, Matches]]) -> dict[int, int]:
         total: dict[int, int] = {}
@@ -253,14 +242,16 @@ class PoolMatching:
         return total
 
     @cached_property
-    def by_family(self) -> dict[int, list[Portion]]:
-        """For each family and each change, the set of the family's queries that match."""
+    def by_family(self) -> dict[int, list[Portion]] | None:
+        """For each family and each change, the set of the family's queries that match; None if matching some fails."""
         sets: dict[int, list[Portion]] = {}
-        for start, rows, parts in self._in_portions(self._lists):
-            for family in self.steps:
-                mine = (parts[family],) if family in parts else ()
-                sets.setdefault(family, []).append(Portion(start, rows, mine))
-        return sets
+        with suppress(Exception):
+            for start, rows, parts in self._in_portions(self._lists):
+                for family in self.steps:
+                    mine = (parts[family],) if family in parts else ()
+                    sets.setdefault(family, []).append(Portion(start, rows, mine))
+            return sets
+        return None
 
     def _lists(
         self, start: int, rows: int, by_run: Sequence[tuple[PoolRun, Matches]]
@@ -324,16 +315,16 @@ class FamilyMatching:
     family: int
 
     def count(self) -> int:
-        tally = self.pool.whole_tally
+        tally = self.pool.tally
         return self._alone.count() if tally is None else tally[self.family]
 
     def has_matches(self) -> bool:
         """Whether there are matches; True also if only matching the family alone could tell."""
-        sets = self.pool.whole_by_family
+        sets = self.pool.by_family
         return sets is None or any(p.counts.any() for p in sets.get(self.family, []))
 
     def sets(self) -> list[Portion]:
-        sets = self.pool.whole_by_family
+        sets = self.pool.by_family
         return self._alone.sets() if sets is None else sets.get(self.family, [])
 
     @property

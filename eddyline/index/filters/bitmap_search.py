@@ -44,14 +44,6 @@ class _Progress(NamedTuple):
     words: int
 
 
-class _Layers(NamedTuple):
-    """What the search of the layers above 0 reads."""
-
-    group_layer: Ints
-    without_clause: Words
-    bins: Ints32
-
-
 class _Undecided(NamedTuple):
     """What deciding about possible matches reads."""
 
@@ -119,16 +111,15 @@ def _walk(
     pairs: Ints32,
 ) -> tuple[int, int, int, int]:
     """Searches from a block and row on, blocks outermost. Stops before a row and block whose pairs do not fit."""
-    possible, certain, blocks = maps.possible, maps.certain, len(maps.possible)
+    possible, certain, without_clause, group_layer = maps.possible, maps.certain, maps.without_clause, maps.group_layer
     codes, bins, order, awaiting, alive = batch
     first_block, first_row, used, end = progress
-    layers = _Layers(maps.group_layer, maps.without_clause, bins)
     undecided = _Undecided(maps.ranges, maps.range_start, maps.exact, maps.slots, codes)
     kind, size, start, words, _ = containers
     r = np.empty(64, np.uint64)  # possible matches, then certain ones
     s = np.empty(64, np.uint64)
     t = np.empty(64, np.uint64)
-    steps, groups = len(order), len(maps.group_layer)
+    blocks, steps, groups = len(possible), len(order), len(group_layer)
     for block in range(first_block, blocks):
         base = block * possible.shape[1]
         for row in range(first_row if block == first_block else 0, codes.shape[1]):
@@ -151,7 +142,7 @@ def _walk(
                         step += 1
             g = steps
             while g < groups and more != 0:
-                g = _unite_layer(possible, layers, block, row, g, s)
+                g = _unite_layer(possible, without_clause, group_layer, bins, block, row, g, s)
                 intersect(r, 0, r, 0, s, 0, s, 0)
             if len(alive) > 0:
                 intersect(r, 0, r, 0, alive, block * 64, r, 0)
@@ -161,7 +152,7 @@ def _walk(
                     intersect(s, 0, s, 0, certain, (base + bins[g, row]) * 64, r, 0)
                 g = steps
                 while g < groups:
-                    g = _unite_layer(certain, layers, block, row, g, t)
+                    g = _unite_layer(certain, without_clause, group_layer, bins, block, row, g, t)
                     intersect(s, 0, s, 0, t, 0, t, 0)
                 decided = _decide(undecided, r, s, block, row, pairs, used)
                 if decided < 0:
@@ -183,9 +174,10 @@ def _walk(
 
 
 @kernel
-def _unite_layer(sets: Words, layers: _Layers, block: int, row: int, g: int, to: Words) -> int:
+def _unite_layer(
+    sets: Words, without_clause: Words, group_layer: Ints, bins: Ints32, block: int, row: int, g: int, to: Words
+) -> int:
     """Writes the union over the groups of one layer, from group g on; returns the first group of the next layer."""
-    group_layer, without_clause, bins = layers
     layer = group_layer[g]
     copy_set(to, 0, without_clause, ((layer - 1) * without_clause.shape[1] + block) * 64)
     while g < len(group_layer) and group_layer[g] == layer:

@@ -1,1 +1,1 @@
-"""Keys and texts as dense numbers, runs of equal keys in sorted arrays, and buckets."""
+"""Tables that give keys and strings dense ids, binary search in sorted runs, and the buckets of keys."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Bytes, Doubles, Ints, Ints32, Mask, Words
 from eddyline.index.keys.key_table import ColumnCoder
+from eddyline.index.keys.string_table import arrow_texts
 from eddyline.index.runtime.kernel_cache import kernel
 
 NULL = np.uint64(0x6E756C6C)
@@ -108,13 +109,8 @@ def _codes(column: pa.Array) -> Words:
 def _text_codes(column: pa.Array) -> Words:
     codes = np.zeros(len(column), np.uint64)
     if len(column):
-        column = column.cast(pa.large_string())
-        _, offsets, data = column.buffers()
-        text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-        ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
-        for array in (text, ends):
-            array.flags.writeable = False  # always, so that the kernel is compiled for one type
-        _hash_texts(text, ends, codes)
+        data, ends, _ = arrow_texts(column)
+        _hash_texts(data, ends, codes)
     return codes
 
 

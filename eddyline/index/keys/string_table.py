@@ -10,7 +10,7 @@ its text. Bytes and offsets grow by an eighth, so that at most a ninth of them i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from eddyline.arrays import Bytes, Ints, Mask, Words
 from eddyline.index.runtime.kernel_cache import kernel
 
 HashTable = Words  # entries are hash << 32 | id + 1
+# Plain tuples, for single strings are looked up too: Numba takes 1 µs longer to recognise a named tuple.
+Store = tuple[Bytes, Ints, HashTable]  # data, offsets and hash table, all longer than what is used
+ArrowTexts = tuple[Bytes, Ints, Mask]  # data, offsets, and which are not NULL; empty if all are
 
 MOST_IDS = 2**31 - 1
 MOST_BYTES = 2**31 - 1  # of one pa.string() array
@@ -30,20 +33,12 @@ _SEED, _M1, _M2 = np.uint64(0x2D358DCCAA6C78A5), np.uint64(0x9E3779B97F4A7C15), 
 _ONE, _EIGHT, _BITS29, _BITS32, _LOW32 = (np.uint64(n) for n in (1, 8, 29, 32, 2**32 - 1))
 
 
-class _Store(NamedTuple):
-    """The arrays of a table. They are longer than what is used."""
-
-    data: Bytes
-    offsets: Ints
-    table: HashTable
-
-
 class StringTable:
     """Interns strings; see the module's docstring."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._store = _Store(np.empty(0, np.uint8), np.zeros(1, np.int64), np.zeros(SMALLEST_TABLE, np.uint64))
+        self._store: Store = (np.empty(0, np.uint8), np.zeros(1, np.int64), np.zeros(SMALLEST_TABLE, np.uint64))
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> StringTable:
@@ -64,19 +59,19 @@ class StringTable:
 
     def intern(self, values: pa.Array) -> Ints:
         """The id of every string, new ones added; -1 for NULL."""
-        texts = _texts(values)
-        ids = np.empty(len(texts.offsets) - 1, np.int64)
+        texts = _, ends, _ = arrow_texts(values)
+        ids = np.empty(len(ends) - 1, np.int64)
         done = 0
         while True:  # the kernel stops at the first string that does not fit
             done, self._count = _intern_some(texts, self._store, self._count, ids, done)
             if done == len(ids):
                 return ids
-            self._grow(int(texts.offsets[done + 1] - texts.offsets[done]))
+            self._grow(int(ends[done + 1] - ends[done]))
 
     def find(self, values: pa.Array) -> Ints:
         """The id of every string, -1 for one never seen and for NULL."""
-        texts = _texts(values)
-        ids = np.empty(len(texts.offsets) - 1, np.int64)
+        texts = _, ends, _ = arrow_texts(values)
+        ids = np.empty(len(ends) - 1, np.int64)
         _find_all(texts, self._store, ids)
         return ids
 
@@ -89,13 +84,14 @@ class StringTable:
         """The strings of these ids, NULL for -1."""
         ids = np.ascontiguousarray(ids, np.int64)
         offsets = np.empty(len(ids) + 1, np.int32)
-        size = _take_offsets(ids, self._store.offsets, self._count, offsets)
+        known_data, known_offsets, _ = self._store
+        size = _take_offsets(ids, known_offsets, self._count, offsets)
         if size < 0:
             raise IndexError(f"ids must be from -1 to {self._count - 1}")
         if size > MOST_BYTES:
             raise OverflowError(f"{size} bytes do not fit in one string array; take fewer ids at a time")
         data = np.empty(size, np.uint8)
-        _take_bytes(ids, self._store.data, self._store.offsets, data)
+        _take_bytes(ids, known_data, known_offsets, data)
         valid = ids >= 0
         nulls = len(ids) - int(np.count_nonzero(valid))
         bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
@@ -103,9 +99,10 @@ class StringTable:
 
     def to_arrow(self) -> pa.Array:
         """All strings in order of id; a large_string() array when one string() array cannot hold them."""
-        offsets = self._store.offsets[: self._count + 1]
+        all_data, all_offsets, _ = self._store
+        offsets = all_offsets[: self._count + 1]
         size = int(offsets[-1])
-        data = pa.py_buffer(self._store.data[:size].copy())
+        data = pa.py_buffer(all_data[:size].copy())
         if size > MOST_BYTES:
             return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(offsets.copy()), data)
         return pa.StringArray.from_buffers(self._count, pa.py_buffer(offsets.astype(np.int32)), data)
@@ -120,7 +117,7 @@ class StringTable:
             data = enlarged(data, used, used + length)
         if count + 1 == len(offsets):
             offsets = enlarged(offsets, count + 1, count + 2)
-        self._store = _Store(data, offsets, doubled(table) if is_full(count, len(table)) else table)
+        self._store = data, offsets, doubled(table) if is_full(count, len(table)) else table
 
 
 def enlarged(array: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
@@ -139,33 +136,20 @@ def doubled(table: HashTable) -> HashTable:
 # --- strings as they come from Arrow ---------------------------------------------------------------------------------
 
 
-class _Texts(NamedTuple):
-    """String i is data[offsets[i]:offsets[i + 1]], unless valid[i] is false; an empty `valid` means that all are.
-
-    All are read-only, so that each kernel is compiled for one type.
-    """
-
-    data: Bytes
-    offsets: Ints
-    valid: Mask
-
-
-def _texts(values: pa.Array | pa.ChunkedArray) -> _Texts:
+def arrow_texts(values: pa.Array | pa.ChunkedArray) -> ArrowTexts:
+    """Strings as kernels take them. All arrays are read-only, so that each kernel is compiled for one type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         raise TypeError(f"expected strings, got {values.type}")
     if len(values) == 0:
-        return _Texts(_NO_BYTES, _ONE_ZERO, _NO_NULLS)
+        return _NO_BYTES, _ONE_ZERO, _NO_NULLS
     _, offsets, data = values.buffers()
     width = np.int32 if pa.types.is_string(values.type) else np.int64
     ends = np.frombuffer(offsets, width, len(values) + 1, values.offset * np.dtype(width).itemsize).astype(np.int64)
     valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else _NO_NULLS
-    return _Texts(
-        _read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES,
-        _read_only(ends),
-        _read_only(valid),
-    )
+    bytes_ = _read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES
+    return bytes_, _read_only(ends), _read_only(valid)
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -239,7 +223,7 @@ def _same(a: Bytes, start: int, b: Bytes, other: int, length: int) -> bool:
 
 
 @kernel
-def _place(text: Bytes, start: int, stop: int, h: np.uint64, store: _Store) -> np.uint64:
+def _place(text: Bytes, start: int, stop: int, h: np.uint64, store: Store) -> np.uint64:
     """The place of this string in the hash table, or the free place where it belongs."""
     data, offsets, table = store
     mask = np.uint64(len(table) - 1)
@@ -256,13 +240,14 @@ def _place(text: Bytes, start: int, stop: int, h: np.uint64, store: _Store) -> n
 
 
 @kernel
-def _find_one(text: Bytes, store: _Store) -> np.int64:
+def _find_one(text: Bytes, store: Store) -> np.int64:
+    _, _, table = store
     place = _place(text, 0, len(text), _hash(text, 0, len(text)), store)
-    return np.int64(store.table[place] & _LOW32) - 1
+    return np.int64(table[place] & _LOW32) - 1
 
 
 @kernel
-def _hash_block(texts: _Texts, first: int, store: _Store, hashes: Words, touched: Words) -> int:
+def _hash_block(texts: ArrowTexts, first: int, store: Store, hashes: Words, touched: Words) -> int:
     """Hashes the next rows, as many as fit, touches what their lookups will read, and returns where it stopped.
 
     The reads of one loop do not depend on each other, so the processor waits for many cache misses at once; in the
@@ -286,9 +271,10 @@ def _hash_block(texts: _Texts, first: int, store: _Store, hashes: Words, touched
 
 
 @kernel
-def _find_all(texts: _Texts, store: _Store, ids: Ints) -> None:
+def _find_all(texts: ArrowTexts, store: Store, ids: Ints) -> None:
     """O(bytes looked up)."""
     text, ends, valid = texts
+    _, _, table = store
     hashes, touched = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     first = 0
     while first < len(ids):
@@ -298,12 +284,12 @@ def _find_all(texts: _Texts, store: _Store, ids: Ints) -> None:
                 ids[i] = -1
             else:
                 place = _place(text, ends[i], ends[i + 1], hashes[i - first], store)
-                ids[i] = np.int64(store.table[place] & _LOW32) - 1
+                ids[i] = np.int64(table[place] & _LOW32) - 1
         first = stop
 
 
 @kernel
-def _intern_some(texts: _Texts, store: _Store, count: int, ids: Ints, first: int) -> tuple[int, int]:
+def _intern_some(texts: ArrowTexts, store: Store, count: int, ids: Ints, first: int) -> tuple[int, int]:
     """Interns from row `first` until an array is full; the first row not done and the new count. O(bytes interned)."""
     text, ends, valid = texts
     data, offsets, table = store

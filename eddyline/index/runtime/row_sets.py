@@ -201,57 +201,45 @@ def _append_lists(starts: Ints, members: Ints32, ends: Ints, listed: Ints32) -> 
 
 @kernel
 def _append_containers(containers: ContainerArrays, slots: Ints32, ends: Ints, listed: Ints32) -> None:
-    kind, size, start, words, halves = containers
-    for row in range(kind.shape[1]):
-        k = ends[row]
-        for block in range(len(kind)):
-            base = block * 4096
-            first = start[block, row] * 4
-            if kind[block, row] == LIST:
-                for j in range(size[block, row]):
-                    listed[k] = slots[base + halves[first + j]]
-                    k += 1
-            elif kind[block, row] == RUNS:
-                left = np.int64(size[block, row])
-                while left > 0:
-                    for j in range(halves[first + 1]):
-                        listed[k] = slots[base + halves[first] + j]
-                        k += 1
-                    left -= halves[first + 1]
-                    first += 2
-            elif kind[block, row] == BITMAP:
-                for w in range(64):
-                    word = words[start[block, row] + w]
-                    while word != 0:
-                        listed[k] = slots[base + w * 64 + lowest_bit(word)]
-                        word &= word - np.uint64(1)
-                        k += 1
-        ends[row] = k
+    for row in range(len(ends)):
+        ends[row] = _list_row(containers, row, slots, ends[row], listed)
 
 
 @kernel
 def _count_rows(containers: ContainerArrays, rows: Ints) -> None:
+    bits, listed = np.arange(len(rows)).astype(np.int32), np.empty(len(rows), np.int32)
+    for row in range(containers.kind.shape[1]):
+        for j in range(_list_row(containers, row, bits, 0, listed)):
+            rows[listed[j]] += 1
+
+
+@kernel
+def _list_row(containers: ContainerArrays, row: int, slots: Ints32, k: int, listed: Ints32) -> int:
+    """Writes the slots of all bits of a row from position k on; returns the new end."""
     kind, size, start, words, halves = containers
     for block in range(len(kind)):
         base = block * 4096
-        for row in range(kind.shape[1]):
-            first = start[block, row] * 4
-            if kind[block, row] == LIST:
-                for j in range(size[block, row]):
-                    rows[base + halves[first + j]] += 1
-            elif kind[block, row] == RUNS:
-                left = np.int64(size[block, row])
-                while left > 0:
-                    for j in range(halves[first + 1]):
-                        rows[base + halves[first] + j] += 1
-                    left -= halves[first + 1]
-                    first += 2
-            elif kind[block, row] == BITMAP:
-                for w in range(64):
-                    word = words[start[block, row] + w]
-                    while word != 0:
-                        rows[base + w * 64 + lowest_bit(word)] += 1
-                        word &= word - np.uint64(1)
+        first = start[block, row] * 4
+        if kind[block, row] == LIST:
+            for j in range(size[block, row]):
+                listed[k] = slots[base + halves[first + j]]
+                k += 1
+        elif kind[block, row] == RUNS:
+            left = np.int64(size[block, row])
+            while left > 0:
+                for j in range(halves[first + 1]):
+                    listed[k] = slots[base + halves[first] + j]
+                    k += 1
+                left -= halves[first + 1]
+                first += 2
+        elif kind[block, row] == BITMAP:
+            for w in range(64):
+                word = words[start[block, row] + w]
+                while word != 0:
+                    listed[k] = slots[base + w * 64 + lowest_bit(word)]
+                    word &= word - np.uint64(1)
+                    k += 1
+    return k
 
 
 @kernel
