@@ -143,8 +143,9 @@ def search_tree(tree: BoxTree, codes: Codes, alive: Mask, counts: Ints, pairs: M
     counted.
     """
     row = 0
+    arrays = tuple(tree)  # Numba recognises a plain tuple faster, and a filter may have dozens of trees
     while True:
-        row, pairs.used = _walk(tree, codes, alive, list_all, counts, pairs.table, pairs.used, row)
+        row, pairs.used = _walk(arrays, codes, alive, list_all, counts, pairs.table, pairs.used, row)
         if row == codes.shape[1]:
             return
         pairs.grow()
@@ -155,7 +156,7 @@ def search_tree(tree: BoxTree, codes: Codes, alive: Mask, counts: Ints, pairs: M
 
 @kernel
 def _walk(
-    tree: BoxTree, codes: Codes, alive: Mask, list_all: bool, counts: Ints, pairs: Ints32, used: int, first: int
+    tree: tuple[Any, ...], codes: Codes, alive: Mask, list_all: bool, counts: Ints, pairs: Ints32, used: int, first: int
 ) -> tuple[int, int]:
     """Searches rows from `first` on, depth first. Stops before a row whose pairs do not fit; returns that row, and the
     number of pairs."""
