@@ -164,13 +164,13 @@ def apply_whole(actions: Sequence[Action], apply: Callable[[Action], Result]) ->
         try:
             results.append(apply(action))
         except BaseException:
-            for undo in undoing(actions[:i]):
+            for undo in _undoing(actions[:i]):
                 apply(undo)
             raise
     return results
 
 
-def undoing(actions: Sequence[Action]) -> list[Action]:
+def _undoing(actions: Sequence[Action]) -> list[Action]:
     """The actions that undo the first actions of a statement, for when a later one fails."""
     undo: list[Action] = []
     for action in actions:

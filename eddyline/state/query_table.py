@@ -87,10 +87,6 @@ class QueryRows:
     def ids_at(self, positions: Ints) -> Ints:
         return self.id_steps.at(positions)
 
-    def ids_from(self, first: int) -> Ints:
-        """The ids that are at least `first`."""
-        return self.ids_at(np.arange(int(self.positions(np.array([first]))[0]), len(self)))
-
     def here(self, ids: Ints) -> Ints:
         """Those of these queries that have a row here, alive or not."""
         if not len(self):

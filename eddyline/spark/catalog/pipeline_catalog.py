@@ -27,7 +27,7 @@ from eddyline.engine.actions import (
     Quarantine,
     ScriptRun,
     Undefine,
-    undoing,
+    apply_whole,
 )
 from eddyline.engine.failures import starting
 from eddyline.engine.family import Family
@@ -148,13 +148,7 @@ class PipelineCatalog(LoggedSession):
         """Applies the actions of a statement, all of them or none, and records them for the commit that is open."""
         for action in actions:
             self._check(action)
-        for i, action in enumerate(actions):
-            try:
-                self.record(action)
-            except BaseException:
-                for undo in undoing(actions[:i]):
-                    self.record(undo)
-                raise
+        apply_whole(actions, self.record)
 
     def insert(self, stream: str, rows: pa.Table) -> None:
         raise CatalogError("A pipeline takes no rows by INSERT.", hint=_NO_ROWS)
