@@ -58,7 +58,7 @@ class NewFamily:
     name: str
     kind: FamilyKind
     sql: str
-    in_lists: InLists = "items"  # how long IN lists become parameters; a commit without this field means items
+    in_lists: InLists = "items"  # parameters of a long IN list: one per item (the default of old commits), or one list
     family: Family | None = field(default=None, compare=False, repr=False)
 
 

@@ -72,8 +72,8 @@ def new_prompt(db: Connection, past: History) -> PromptSession[str]:
     more_lines = False
 
     def wants_more_lines() -> bool:
-        """Of the statement that is typed. A search in the history has a line of its own, and must end in the mode in
-        which it began, whatever it finds."""
+        """Whether Enter continues the typed statement on another line. While the history is searched, the typed line is
+        the search text, so the answer stays what it was before the search."""
         nonlocal more_lines
         if not get_app().layout.is_searching:
             more_lines = not is_ready(prompt.default_buffer.text)

@@ -68,8 +68,8 @@ class QueryRows:
     id_steps: Steps
     since_steps: Steps
     alive: npt.NDArray[np.bool_]
-    version: int  # grows with every change but drops; below 0 for a view of some queries (`only`)
-    removed: int  # rows that compaction has removed so far: while it is the same, so is every position
+    version: int  # grows with every change except drops; below 0 for a view of some queries (`only`)
+    removed: int  # rows that compaction has removed so far; positions change only when this does
 
     def __len__(self) -> int:
         return len(self.alive)

@@ -2,10 +2,10 @@
 
 The retractions of all inputs are first applied to their SteMs, then each probes the SteMs of the others. A joined row
 whose parts leave in one step is retracted by the part that leaves first (the first input's, if several leave at once),
-up to the end that its `+` was sent with: parts that leave later do not make that end earlier.
+and the `-` carries the end of the `+` that it retracts, although parts that leave later have shortened their intervals.
 
-Rows that left in earlier steps need no special case: retractions of a step are not before its clock, and rows that were
-retracted by then have no instant in common with them.
+Rows that were retracted in earlier steps need no special case. Their intervals ended before the clock of this step, so
+they do not overlap with any retraction of this step.
 """
 
 from __future__ import annotations

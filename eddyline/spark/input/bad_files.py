@@ -1,8 +1,8 @@
-"""Unreadable files: written to the dead-letter table of their stream, and reported.
+"""Unreadable files: written to the dead-letter table of their stream or table, and reported.
 
 Packers report files that they could not read. This module detects files that were deleted after Spark listed them:
-Spark's own logs name the files of a micro-batch, and packers report the files that they got. Nobody reports the files
-that Spark reads itself; one that is missing when the micro-batch ends may have been read before.
+Spark's own logs name the files of a micro-batch, and packers report the files that they got. For formats that Spark
+reads itself there is no such report: a file that is missing at the end of the micro-batch may have been read before.
 """
 
 from __future__ import annotations

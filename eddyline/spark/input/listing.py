@@ -18,6 +18,7 @@ TEXT_FILES = ("json", "csv", "xml")  # formats that provide the text of a malfor
 FILES = (*TEXT_FILES, "parquet", "orc", "avro", "text")  # formats that are read with a declared schema
 OP = "op"  # the column of a table's changelog that has the operation
 INSERT = "insert"  # the operation of a row without one
+# Whether rows have a column that says which operation they are: yes; yes if the files have such a column; no.
 Operations = Literal["given", "perhaps", "none"]
 # Columns that have the operation in changelogs of other tools: files with one of them are not taken for plain tables.
 OTHER_NAMES = (

@@ -1,4 +1,7 @@
-"""Sinks USING any format of Spark: rows are appended by a DataFrameWriter."""
+"""Sinks USING any format of Spark: rows are appended by a DataFrameWriter.
+
+A repeated micro-batch is appended again, with the same (batch, position) in its rows.
+"""
 
 from __future__ import annotations
 
