@@ -12,7 +12,7 @@ from eddyline.index.filters.domains import NumberColumn
 from eddyline.index.filters.grouped_filter import grouped_filter
 from eddyline.operators.query_index import RoutedFilter
 from eddyline.routing.eddy import Eddy
-from tests.index.conditions import Condition, Kind, Piece, as_terms
+from tests.index.conditions import Condition, Kind, Range, as_conditions
 
 
 def test_rows_visit_first_what_rejects_most_per_cost() -> None:
@@ -102,9 +102,9 @@ def test_visits_add_up() -> None:
 
 def a_filter() -> RoutedFilter:
     """Conditions x < 1 AND y < 90: attribute 0 rejects nearly all rows, attribute 1 few."""
-    conditions: list[Condition] = [[[Piece(0, None, 1)], [Piece(1, None, 90)]] for _ in range(50)]
-    terms = as_terms(Kind("nn"), conditions, np.zeros(50, np.bool_))
-    found = RoutedFilter(grouped_filter(terms))
+    conditions: list[Condition] = [[[Range(0, None, 1)], [Range(1, None, 90)]] for _ in range(50)]
+    given = as_conditions(Kind("nn"), conditions, np.zeros(50, np.bool_))
+    found = RoutedFilter(grouped_filter(given))
     found.eddy = Eddy(half_life=200)
     return found
 
