@@ -42,17 +42,18 @@ class Run(Generic[Index]):
         """The number of indexed queries."""
         return len(self) if self.positions is None else len(self.positions)
 
-    def position_of(self, numbers: Ints32) -> Ints32:
-        return numbers + np.int32(self.start) if self.positions is None else self.positions[numbers]
+    def position_of(self, slots: Ints32) -> Ints32:
+        """The positions, in the query table, of queries given by their slots in the index."""
+        return slots + np.int32(self.start) if self.positions is None else self.positions[slots]
 
     def alive(self, queries: QueryRows) -> Mask:
-        """By number, whether the query is registered; empty if all are."""
+        """By slot, whether the query is registered; empty if all are."""
         flags = queries.alive[self.start : self.stop] if self.positions is None else queries.alive[self.positions]
         return ALL_ALIVE if flags.all() else flags
 
 
 class QueryRuns(Generic[Index]):
-    """`make` builds the index of the queries at some positions; it numbers them in the order of the positions."""
+    """`make` builds the index of the queries at some positions; the first of them has slot 0, and so on."""
 
     def __init__(self, make: Callable[[QueryRows, Ints, Functions], Index]) -> None:
         self._make = make
