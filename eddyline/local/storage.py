@@ -40,15 +40,17 @@ def save(db: Connection, path: Any) -> None:
     if target.exists() and not (target / "manifest.json").exists():
         raise StateError(f"{str(target)!r} exists and is not a saved connection.", hint="Choose another directory.")
     temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+    old = target.with_name(f"{temporary.name}.old")
     try:
         temporary.mkdir(parents=True)
         _write(db, temporary)
-        old = target.with_name(f"{temporary.name}.old")
         if target.exists():
             target.rename(old)
         temporary.rename(target)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as e:
+        if old.exists() and not target.exists():
+            old.rename(target)
         shutil.rmtree(temporary, ignore_errors=True)
         raise StateError(f"Cannot save to {str(target)!r}: {e}.", hint="Nothing was changed there.") from None
 
@@ -56,7 +58,7 @@ def save(db: Connection, path: Any) -> None:
 def _write(db: Connection, path: Path) -> None:
     for name, history in db.engine.histories.items():
         rows = history.all()
-        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", _numbered(rows))
+        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", _history_table(rows))
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.definitions.tables.items():
         _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
@@ -167,7 +169,7 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
         saved = {counter: s[counter] for counter in vars(clock) if counter in s}  # older versions saved fewer
         engine.clocks.streams[key] = replace(clock, **saved)
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
-        engine.histories[key].add(_unnumbered(rows, len(engine.histories[key].types)))
+        engine.histories[key].add(_history_rows(rows, len(engine.histories[key].types)))
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
         if late.num_rows:
             db.set_apart[key] = [[c.combine_chunks() for c in late.columns]]
@@ -201,12 +203,12 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
         db.engine.restore(family, parts, saved["clock"], saved["changes"])
 
 
-def _numbered(rows: Delta) -> pa.Table:
+def _history_table(rows: Delta) -> pa.Table:
     columns = {f"c{i}": c for i, c in enumerate(rows.columns)}
     return pa.table(columns | {"ts": rows.ts, "arrival": rows.last})
 
 
-def _unnumbered(table: pa.Table, width: int) -> Delta:
+def _history_rows(table: pa.Table, width: int) -> Delta:
     columns = [table.column(f"c{i}").combine_chunks() for i in range(width)]
     ts, numbers = (np.array(table.column(c).to_numpy(), np.int64) for c in ("ts", "arrival"))
     rows = arrived(columns, ts, 0)

@@ -121,6 +121,26 @@ def test_saving_over_an_old_save_replaces_it(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["d"], "nothing is left beside the save"
 
 
+def test_an_old_save_stays_if_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = full()
+    db.save(tmp_path / "save")
+    before = sorted(path.name for path in (tmp_path / "save").iterdir())
+    rename = Path.rename
+
+    def refuse_the_new(self: Path, to: Path) -> Path:
+        if Path(to).name == "save" and not self.name.endswith(".old"):
+            raise OSError("no room")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", refuse_the_new)
+    with pytest.raises(eddyline.Error, match="no room"):
+        db.save(tmp_path / "save")
+    assert [path.name for path in tmp_path.iterdir()] == ["save"]
+    assert sorted(path.name for path in (tmp_path / "save").iterdir()) == before
+
+
 def test_restored_connection_may_be_saved_where_it_came_from(tmp_path: Path) -> None:
     db = full()
     again = restored(db, tmp_path / "d")

@@ -56,7 +56,8 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _commit(self) -> int:
-        """The commit to use. A run with trigger availableNow uses later commits only up to a quarantine."""
+        """The commit to use. A run with trigger availableNow uses no commit made after its start, except up to
+        the latest one that has a quarantine."""
         if self._last is None:
             return self.log.latest()
         while self.log.has(self._checked + 1):
