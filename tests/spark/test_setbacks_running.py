@@ -17,6 +17,7 @@ import eddyline
 from eddyline.engine import running_family as running
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import StateError
+from eddyline.operators.base import Step
 from eddyline.spark.catalog import logged
 from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
 from eddyline.spark.input.control import ControlReader
@@ -172,10 +173,10 @@ def test_a_family_that_cannot_start_stops_nobody_else(tmp_path: Path, monkeypatc
     host = bare(tmp_path, "CREATE TABLE c (k INT);", "INSERT INTO c VALUES (1);", COUNT, SINK)
     real = RunningFamily.run
 
-    def run(self: RunningFamily, *given: Any, **named: Any) -> Any:
-        if named.get("tables"):
+    def run(self: RunningFamily, step: Step) -> Any:
+        if step.tables:
             raise RuntimeError("not this table")
-        return real(self, *given, **named)
+        return real(self, step)
 
     monkeypatch.setattr(RunningFamily, "run", run)
     host.catalog.execute("CREATE CONTINUOUS QUERY bad AS SELECT t.v FROM t, c WHERE t.k = c.k")
