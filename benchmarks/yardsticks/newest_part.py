@@ -15,6 +15,7 @@ update gathers them from the lists of the groups: it copies O(n), and takes some
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ AXIS = Axes(np.zeros(1, np.uint8), np.ones(1, np.int64))
 NONE = Scattered(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
 
 
-class GroupedPart:
+class GroupedPart(ABC):
     """What the two candidates share; `own` has by id what the queries accept, or is empty."""
 
     def __init__(self, own: tuple[Ints, Ints]) -> None:
@@ -90,11 +91,13 @@ class GroupedPart:
         _count(*self._columns, tuples, *self.own, counts)
         return counts
 
+    @abstractmethod
     def _update(self, insert: np.ndarray, ids: Ints, low: Ints, high: Ints) -> None:
-        raise NotImplementedError
+        """Inserts or removes ids with the ranges low … high."""
 
+    @abstractmethod
     def _gathered(self) -> tuple[Members, Scattered]:
-        raise NotImplementedError
+        """The columns that the kernel counts from."""
 
 
 class PartitionPart(GroupedPart):

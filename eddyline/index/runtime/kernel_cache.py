@@ -42,7 +42,7 @@ def inlined(function: F) -> F:
 
 
 def dividing_kernel(function: F) -> F:
-    """The same for a function that never divides by zero: Numba omits the test."""
+    """Compiles a kernel that never divides by zero: Numba omits the test."""
     compiled: F = _cached(numba.njit(nogil=True, error_model="numpy")(function))
     return compiled
 

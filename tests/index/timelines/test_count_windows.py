@@ -1,8 +1,6 @@
 """Count windows over a shared log against their definition: at every instant, the n latest rows that each has seen."""
 
-import sys
 from collections import Counter
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from eddyline.index.timelines.count_windows import enter_and_leave, in_windows
 from eddyline.state.delta import MAX
+from tests.index.timelines.operations import lines_executed
 from tests.nightly import TIMES
 
 Log = list[tuple[int, int]]  # (event time, arrival), in that order
@@ -76,22 +75,6 @@ def test_rows_of_one_instant_beyond_the_size_are_not_sent() -> None:
     ts, first = np.array([5, 5, 5]), np.array([0, 1, 2])
     found = enter_and_leave(ts, first, 0, 3, np.array([2]), np.array([0]))
     assert [x.tolist() for x in found] == [[0, 0], [1, 1], [1, 2], [5, 5], [MAX, MAX], [1, 2]]
-
-
-def lines_executed(call: Callable[[], object]) -> int:
-    lines = 0
-
-    def trace(frame: object, event: str, arg: object) -> Callable[..., object]:
-        nonlocal lines
-        lines += event == "line"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(None)
-    return lines
 
 
 def test_a_window_that_has_seen_the_whole_log_costs_its_changes_not_its_size() -> None:

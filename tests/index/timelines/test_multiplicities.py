@@ -1,6 +1,5 @@
 """`reconcile` by what it means: what was out plus what is sent is the multiplicity at every instant up to the clock."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from eddyline.index.timelines.multiplicities import DISTINCT, INTERSECT, NEGATION, reconcile
 from eddyline.state.delta import MAX, MIN
+from tests.index.timelines.operations import lines_executed
 from tests.nightly import TIMES
 
 MEANING: dict[int, Callable[[int, int], int]] = {
@@ -126,23 +126,6 @@ def test_what_is_sent_up_to_the_clock_is_what_scanning_all_rows_at_every_instant
         left_out = Counter(s.out) - Counter(end for _, _, end in s.sent[len(expected) :])
         assert left_out == Counter(end for _, end, _ in old), s
         assert s.out == sorted(s.out)
-
-
-def lines_executed(call: Callable[[], object]) -> int:
-    """A count of operations that is the same every time."""
-    lines = 0
-
-    def trace(frame: object, event: str, arg: object) -> Callable[..., object]:
-        nonlocal lines
-        lines += event == "line"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(None)
-    return lines
 
 
 @pytest.mark.parametrize("ends", ["none", "all different"])
