@@ -23,7 +23,6 @@ from eddyline.engine.clocks import Clocks
 from eddyline.engine.definitions import Definitions, Ids, Runner, Since
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
-from eddyline.engine.history import History
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import EngineOptions, RunningFamily
@@ -33,6 +32,8 @@ from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import RelationKind, Stream
 from eddyline.state.delta import MIN, Delta
 from eddyline.state.query_table import QueryRows
+from eddyline.state.store.store import LogName, Store
+from eddyline.state.store.stream_log import StreamLog
 
 Result = TypeVar("Result")
 Rows = Callable[[Family, str], Delta | None]  # the rows of a stream as a family sees them; None if there are none
@@ -62,7 +63,8 @@ class Engine(Runner):
         self.running: dict[int, RunningFamily] = {}
         self.failed: dict[int, FamilyFailure] = {}
         self.clocks = Clocks(options.clock)
-        self.histories: dict[str, History] = {}  # by stream; empty if answers are not kept
+        self.store = Store()
+        self.route: Callable[[Family, str], str] = lambda family, stream: ""  # by which its tuples reach this engine
         self.pools: dict[str, Pool] = {}
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
@@ -103,13 +105,11 @@ class Engine(Runner):
     def relation_defined(self, relation: Relation) -> None:
         if isinstance(relation, Stream):
             self.clocks.define(relation)
-            if self.options.answers == "kept":
-                self.histories[relation.name.lower()] = History([f.type for f in relation.fields])
 
     def relation_removed(self, kind: RelationKind, name: str) -> None:
         if kind == "stream":
             self.clocks.remove(name.lower())
-            self.histories.pop(name.lower(), None)
+            self.store.remove(name.lower())
 
     def family_created(self, family: Family) -> None:
         if self.runs(family):
@@ -193,11 +193,21 @@ class Engine(Runner):
         self.failed.pop(family.number, None)
         running = self.running.pop(family.number, None)
         for stream in running.streams if running is not None else ():
-            self._expire_history(stream)
+            self._evict(LogName(stream, self.route(family, stream)))
 
     def running_family(self, family: Family) -> RunningFamily:
         """A family with new operators and empty state."""
-        return RunningFamily(family, self.definitions.functions, self.options)
+        logs = partial(self._log_of, family)
+        return RunningFamily(family, self.definitions.functions, self.options, logs)
+
+    def _log_of(self, family: Family, stream: str) -> StreamLog:
+        """The log of a stream as a family sees it."""
+        return self.log(LogName(stream, self.route(family, stream)))
+
+    def log(self, name: LogName) -> StreamLog:
+        """A log of a stream, made on first use."""
+        stream = self.definitions.catalog.streams[name.stream]
+        return self.store.log(name, [f.type for f in stream.fields], stream.time)
 
     def attempt(self, running: RunningFamily, work: Callable[[], Result]) -> Result | FamilyFailure:
         """Does the work of one family; if that fails, so does the family."""
@@ -240,9 +250,9 @@ class Engine(Runner):
         """Tuples of a stream arrive, the same for every family that reads it. The caller has advanced its clock."""
         readers = [r for r in self.running.values() if stream in r.streams]
         self.arrivals += len(batch)
-        history = self.histories.get(stream)
-        if history is not None and any(r.needs_history() for r in readers):
-            history.add(batch)
+        needing = next((r for r in readers if r.needs_log(stream)), None)
+        if needing is not None:
+            self._log_of(needing.family, stream).append(batch)
         small = readers if self.options.results == "deferred" else [r for r in readers if r.cannot_fail]
         pool = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
         parts = []
@@ -250,25 +260,37 @@ class Engine(Runner):
             mine = None if pool is None else pool.of(running.family.number)
             if mine is None or self.options.results == "deferred" or mine.has_matches():
                 parts.append(self._step(running, {stream: batch}, mine))
-        if history is not None and worth_compacting(len(history), len(history) - history.unchecked):
-            self._expire_history(stream)
+        self._evict_some()
         return parts
 
     def step(self, rows: Rows) -> list[Part]:
         """Every family that has rows, or whose clock has advanced, takes a step."""
+        self._append(rows)
         parts = []
         for running in list(self.running.values()):
             streams = {s: batch for s in running.streams if (batch := rows(running.family, s)) is not None}
             if streams or self.clocks.of(running.streams) > running.clock:
                 parts.append(self._step(running, streams))
+        self._evict_some()
         return parts
+
+    def _append(self, rows: Rows) -> None:
+        """Adds the rows of a step to the logs, before any family probes them."""
+        appended = set[LogName]()
+        for running in self.running.values():
+            for stream in running.logs:
+                name = LogName(stream, self.route(running.family, stream))
+                batch = rows(running.family, stream) if name not in appended and running.needs_log(stream) else None
+                if batch is not None:
+                    self.store.logs[name].append(batch)
+                    appended.add(name)
 
     def advance(self, to: int) -> list[Part]:
         """Time passes without tuples: every watermark becomes at least `to`."""
         self.clocks.advance(to)
         parts = self.step(lambda family, stream: None)
-        for stream in self.histories:
-            self._expire_history(stream)
+        for name in list(self.store.logs):
+            self._evict(name)
         return parts
 
     def _step(self, running: RunningFamily, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None) -> Part:
@@ -287,15 +309,26 @@ class Engine(Runner):
     def snapshot(self, running: RunningFamily, query: int) -> pa.Table:
         """The answer of a query at its clock."""
         clock = max(running.clock, self.clocks.of(running.streams))
-        return running.snapshot(query, clock, lambda s: self.histories[s].all(), self._contents(running))
+        return running.snapshot(query, clock, lambda s: self._log_of(running.family, s).all(), self._contents(running))
 
-    def _expire_history(self, stream: str) -> None:
-        """Drops the tuples of a stream that no snapshot needs."""
-        if stream not in self.histories:
+    # logs
+
+    def _evict_some(self) -> None:
+        """Drops rows of logs that have grown a lot since they were last checked."""
+        for name, log in list(self.store.logs.items()):
+            if worth_compacting(len(log), len(log) - log.unchecked):
+                self._evict(name)
+
+    def _evict(self, name: LogName) -> None:
+        """Drops the rows of a log that no family needs."""
+        log = self.store.logs.get(name)
+        if log is None:
             return
-        readers = [r for r in self.running.values() if stream in r.streams and r.needs_history()]
+        stream = name.stream
+        needing = (r for r in self.running.values() if r.needs_log(stream))
+        readers = [r for r in needing if self.route(r.family, stream) == name.route]
         bounds = [self.attempt(r, partial(r.needs_from, stream)) for r in readers]
         known = [b for b in bounds if not isinstance(b, FamilyFailure)]
         with suppress(MemoryError):  # a later call drops them
             before = min((b for b, _ in known), default=MIN)
-            self.histories[stream].expire(before, min((since for _, since in known), default=self.arrivals))
+            log.evict(before, min((since for _, since in known), default=self.arrivals))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -25,6 +26,7 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.build import build
 from eddyline.operators.deferred import Deferred, Outcome
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.room import Room
 from eddyline.plan.expressions import params_of
@@ -33,6 +35,7 @@ from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, query_of
 from eddyline.state.query_table import QueryRows
+from eddyline.state.store.stream_log import StreamLog
 
 # Joins over ranges: in a family of more queries, counting changes may cost more than computing whose answers change.
 MOST_COUNTED = 64
@@ -58,7 +61,8 @@ class InitialAnswers:
 
 
 class RunningFamily:
-    def __init__(self, family: Family, functions: Functions, options: EngineOptions) -> None:
+    def __init__(self, family: Family, functions: Functions, options: EngineOptions, logs: Logs) -> None:
+        """`logs` has the logs of streams that families share."""
         self.family = family
         self.functions = functions
         self.threads = options.threads
@@ -71,16 +75,24 @@ class RunningFamily:
         self._reach: dict[str, tuple[int, int]] = {}  # by stream: (version of the query table, reach)
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
-        self.root = build(family.physical)
+        # With policy 'max', a log may hold tuples that a family of several streams has not seen.
+        several_clocks = options.clock == "max" and len(self.streams) > 1
+        self.logs: dict[str, StreamLog] = {}  # by stream, those that its operators read
+        self.root = build(family.physical, own_log if several_clocks else partial(self._open, logs))
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
-        # With policy 'max', the history of a stream may hold tuples that a family of several streams has not seen.
-        several_clocks = options.clock == "max" and len(self.streams) > 1
         self.recomputable = family.physical.recomputable and not several_clocks
         if not self.recomputable and family.has_snapshot and options.answers == "kept":
             self.answer = Answers(self.root.types)
         self.has_initial_answer = family.physical.initial_answer
         self.pool_filter = self.root.pool_filter()
+        self.snapshots = options.answers == "kept"
+
+    def _open(self, logs: Logs, stream: str) -> StreamLog | None:
+        log = logs(stream)
+        if log is not None:
+            self.logs[stream] = log
+        return log
 
     @property
     def cannot_fail(self) -> bool:
@@ -181,8 +193,11 @@ class RunningFamily:
         rows = rows.take((rows.ts <= clock) & (clock <= rows.exp)).spread()
         return pa.table(list(rows.columns), names=[f.name for f in self.family.fields])
 
-    def needs_history(self) -> bool:
-        return self.recomputable and self.family.has_snapshot and len(self.family.queries) > 0
+    def needs_log(self, stream: str) -> bool:
+        """Whether it reads the log of a stream: its joins do, or snapshots are recomputed from it."""
+        if not len(self.family.queries) or stream not in self.streams:
+            return False
+        return stream in self.logs or (self.snapshots and self.recomputable and self.family.has_snapshot)
 
     def reach(self, stream: str) -> int:
         """The length of its widest window on a stream, in microseconds."""
@@ -206,13 +221,13 @@ class RunningFamily:
         return widest
 
     def needs_from(self, stream: str) -> tuple[int, int]:
-        """The least event time and the least arrival number of the tuples that its snapshots need of a stream."""
+        """The least event time and the least arrival number of the tuples that it needs of a stream's log."""
         return max(MIN, self.clock - self.reach(stream)) if self.clock > MIN else MIN, self.oldest()
 
     def oldest(self) -> int:
         """The arrival number from which tuples are visible to its oldest query."""
-        queries = self.family.queries.rows()
-        return int(queries.since_at(queries.live()).min(initial=MAX))
+        oldest = self.family.queries.rows().oldest
+        return MAX if oldest is None else oldest
 
     def forget(self, queries: Iterable[int]) -> bool:
         """Notes dropped queries, which get no more changes. Returns whether compaction is worth its cost."""

@@ -98,7 +98,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "ahead": clocks[s.name.lower()].ahead,
                 "set_apart": sum(len(p[0]) for p in db.set_apart.get(s.name.lower(), [])),
                 "watermark": event_time(clocks[s.name.lower()].watermark),
-                "kept": len(db.engine.histories[s.name.lower()]),
+                "kept": db.engine.store.rows(s.name.lower()),
             }
             for s in db.catalog.streams
         },

@@ -26,11 +26,10 @@ from eddyline.delivery.names import file_name
 from eddyline.engine.actions import Define, DefineFunction, LoadQueries, NewFamily, NextFamily
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
-from eddyline.engine.running_family import arrived
 from eddyline.errors import StateError
 from eddyline.local.connection import Connection
 from eddyline.operators.user_functions import body_of
-from eddyline.state.delta import Delta
+from eddyline.state.store.store import LogName
 
 FORMAT = 1
 
@@ -56,9 +55,9 @@ def save(db: Connection, path: Any) -> None:
 
 
 def _write(db: Connection, path: Path) -> None:
-    for name, history in db.engine.histories.items():
-        rows = history.all()
-        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", _history_table(rows))
+    for stream in db.catalog.streams:
+        name = stream.name.lower()
+        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", db.engine.log(LogName(name)).save())
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.definitions.tables.items():
         _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
@@ -169,7 +168,7 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
         saved = {counter: s[counter] for counter in vars(clock) if counter in s}  # older versions saved fewer
         engine.clocks.streams[key] = replace(clock, **saved)
         rows = _read_table(path / "streams" / f"{file_name(key)}.history.arrow")
-        engine.histories[key].add(_history_rows(rows, len(engine.histories[key].types)))
+        engine.log(LogName(key)).load(rows)
         late = _read_table(path / "streams" / f"{file_name(key)}.late.arrow")
         if late.num_rows:
             db.set_apart[key] = [[c.combine_chunks() for c in late.columns]]
@@ -201,18 +200,6 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     else:
         parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
         db.engine.restore(family, parts, saved["clock"], saved["changes"])
-
-
-def _history_table(rows: Delta) -> pa.Table:
-    columns = {f"c{i}": c for i, c in enumerate(rows.columns)}
-    return pa.table(columns | {"ts": rows.ts, "arrival": rows.last})
-
-
-def _history_rows(table: pa.Table, width: int) -> Delta:
-    columns = [table.column(f"c{i}").combine_chunks() for i in range(width)]
-    ts, numbers = (np.array(table.column(c).to_numpy(), np.int64) for c in ("ts", "arrival"))
-    rows = arrived(columns, ts, 0)
-    return Delta(rows.columns, None, ts, rows.exp, rows.sign, numbers, numbers)
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

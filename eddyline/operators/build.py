@@ -13,6 +13,7 @@ from eddyline.operators.expirations import Expirations
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
 from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.operators.project import Project
 from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan, TableScan
@@ -35,5 +36,9 @@ OPERATORS: Mapping[type[physical.PhysicalNode], Callable[[Any, list[Operator]], 
 }
 
 
-def build(node: physical.PhysicalNode) -> Operator:
-    return OPERATORS[type(node)](node, [build(i) for i in node.inputs])
+def build(node: physical.PhysicalNode, logs: Logs = own_log) -> Operator:
+    """`logs` has the logs of streams that operators share."""
+    children = [build(i, logs) for i in node.inputs]
+    if isinstance(node, physical.StemJoin):
+        return StemJoin(node, children, logs)
+    return OPERATORS[type(node)](node, children)

@@ -45,6 +45,12 @@ class Matcher:
         self.condition = Condition(condition)
         self.index = QueryIndex(self.condition)
 
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        """The columns that it reads."""
+        times = {w.time for w in self.pending}
+        return frozenset(times.union(*(columns_of(c) for c in self.condition.checks)))
+
     def match(self, step: Step, delta: Delta) -> Delta:
         """Changes shared by the family, as changes of the queries they match."""
         if not len(delta) or not step.queries.alive.any():

@@ -69,7 +69,7 @@ class RangeSums:
         for start, queries in probing.listed:
             stop = start + len(queries)
             for s, rows in enumerate(probing.rows):
-                of_pairs = Factors(probing.delta.last[start:stop], own[start:stop], factors[s][rows.place])
+                of_pairs = Factors(probing.delta.last[start:stop], own[start:stop], factors[s][rows.sorted.place])
                 sums.add(probing.segment_join(s, queries, start), of_pairs, probing.time_axis)
         return self._folded(sums, base, size)
 
@@ -115,8 +115,8 @@ class RangeSums:
                     rank = ranks(column, form.which)
                     rank[column.is_null().to_numpy(zero_copy_only=False)] = MAX  # NULL is never an extreme
                 join = probing.segment_join(s, queries, start)
-                tuples, row, query, ends = contenders(join, rank[rows.place], probing.time_axis)
-                places = rows.place[row]
+                tuples, row, query, ends = contenders(join, rank[rows.sorted.place], probing.time_axis)
+                places = rows.sorted.place[row]
                 if column is None:
                     column = evaluate(argument.expr, probing.delta.columns, (), len(probing.delta), step.functions)
                     values = column.take(pa.array(tuples + start))

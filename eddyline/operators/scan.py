@@ -26,9 +26,9 @@ class StreamScan(Operator):
         self.stream = node.source.stream.lower()
         self.pending = node.pending
         size = node.source.window.size
-        self.width: int | None = None
+        self._constant: int | None = None
         if isinstance(size, Constant) and size.value is not None:
-            self.width = size.value // timedelta(microseconds=1)
+            self._constant = size.value // timedelta(microseconds=1)
         self._largest = (-2, 0)  # (version of the query table, size)
 
     def pull(self, step: Step) -> Delta:
@@ -39,19 +39,22 @@ class StreamScan(Operator):
             return self.none()
         # With clock policy 'max', a tuple may be behind this family's clock: it is not visible to the family.
         visible = arrived.take(arrived.ts >= step.before)
-        width = self._largest_window(step) if self.pending else self.width
+        width = self.width(step)
         if width is None:
             return visible
         return replace(visible, exp=np.where(visible.ts > MAX - width, MAX, visible.ts + width))
 
-    def _largest_window(self, step: Step) -> int:
+    def width(self, step: Step) -> int | None:
+        """The length of its window, or of the largest one of the family, in microseconds; None: it has no end."""
+        if not self.pending:
+            return self._constant
         queries = step.queries
         if self._largest[0] != queries.version or queries.version < 0:
             live = queries.live()
             size = self.pending[0].size
             sizes = evaluate(size, (), queries.params_at(params_of(size), live), len(live), step.functions)
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-            self._largest = queries.version, max(0, int(widths.max()))
+            self._largest = queries.version, max(0, int(widths.max(initial=0)))
         return self._largest[1]
 
 

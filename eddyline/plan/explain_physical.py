@@ -65,7 +65,11 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
 def _details(node: PhysicalNode) -> Iterator[str]:
     """Where rows are kept, and how the changes of a join find their partners."""
     if isinstance(node, physical.StemJoin):
-        yield from _kept({f"input {i + 1}": node.buffers[i] for i in node.stored})
+        for i in node.stored:
+            source = node.streams[i]
+            if source is not None:
+                yield f"rows of input {i + 1} are in the log of {source.scan.source.stream}{on_text(source.condition)}"
+        yield from _kept({f"input {i + 1}": node.buffers[i] for i in node.stored if node.streams[i] is None})
         yield from _probes(node)
     if isinstance(node, physical.GroupBy):
         yield from _kept({aggregate_text(a): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})

@@ -68,6 +68,11 @@ def move_columns(expr: Expr, to: Callable[[int], int]) -> Expr:
     return with_columns(expr, lambda column: replace(column, index=to(column.index)))
 
 
+def anonymous(expr: Expr) -> Expr:
+    """An expression without the names of its columns, so that equal expressions of different queries are equal."""
+    return with_columns(expr, lambda column: replace(column, name=""))
+
+
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
     "gt": ">", "ge": ">=", "same": "<=>", "and": "AND", "or": "OR", "like": "LIKE",

@@ -266,6 +266,14 @@ class ProbeStep:
 
 
 @dataclass(frozen=True)
+class StreamInput:
+    """An input of a join that reads a stream, with a condition on it alone. Its rows are in the stream's log."""
+
+    scan: StreamScan
+    condition: Expr | None
+
+
+@dataclass(frozen=True)
 class FirstFilter:
     """Conditions with parameters over one input alone, which can filter its tuples before they probe.
 
@@ -279,12 +287,14 @@ class FirstFilter:
 
 @dataclass(frozen=True)
 class StemJoin(PhysicalNode):
-    """A join of any number of inputs over SteMs, one per input. Per input: the keys and the buffer of its SteM, the
-    order in which its changes probe the others, its first filter, and its range probe, if it has one."""
+    """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM; the stream whose log
+    has its rows, or else the buffer that keeps them; the order in which its changes probe the others; its first filter;
+    and its range probe, if it has one."""
 
     condition: Expr | None  # with parameters, over the joined rows
     windows: tuple[PendingWindow, ...]
     keys: tuple[tuple[Key, ...], ...]
+    streams: tuple[StreamInput | None, ...]
     buffers: tuple[Buffer, ...]
     probes: tuple[tuple[ProbeStep, ...], ...]
     filters: tuple[FirstFilter | None, ...]

@@ -6,11 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
+from eddyline.plan.equality_classes import EqualityClasses, is_equality
+from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of, text
 from eddyline.plan.patterns import Pattern
-from eddyline.plan.physical import Buffer, FirstFilter, Key, PhysicalNode, ProbeStep, StemJoin
+from eddyline.plan.physical import (
+    Buffer,
+    Filter,
+    FirstFilter,
+    Key,
+    PhysicalNode,
+    ProbeStep,
+    StemJoin,
+    StreamInput,
+    StreamScan,
+)
 from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
-from eddyline.sql.bound import Call, Expr
+from eddyline.sql.bound import Expr
 
 
 def stem_join(
@@ -28,6 +39,10 @@ class _JoinPlanner:
         self.static = [p for p in parts if not params_of(p)]
         self.with_params = [p for p in parts if params_of(p)]
         self.keys: list[list[Key]] = [[] for _ in inputs]
+        self.equal = EqualityClasses()
+        for part in self.static:
+            if is_equality(part):
+                self.equal.add(*part.args)
 
     def plan(self, pattern: Pattern, frozen_table: int | None) -> StemJoin:
         n = len(self.inputs)
@@ -41,6 +56,7 @@ class _JoinPlanner:
             all_of(self.with_params),
             windows,
             keys=tuple(tuple(k) for k in self.keys),
+            streams=tuple(self._stream(i) for i in range(n)),
             buffers=(Buffer(),) * n,
             probes=probes,
             filters=tuple(self._first_filter(i) for i in range(n)),
@@ -56,20 +72,23 @@ class _JoinPlanner:
         """The order in which changes of one input probe the others: the input with most usable equalities first."""
         bound = {start}
         waiting = list(self.static)
+        proved = EqualityClasses()  # by the keys probed so far
         alone = self._ready(waiting, bound)  # conditions on the first input only; checked with the first probe
         steps: list[ProbeStep] = []
         while len(bound) < len(self.inputs):
             options = [i for i in range(len(self.inputs)) if i not in bound]
-            best = max(options, key=lambda i: (len(self._equalities(waiting, bound, i)), -i))
-            pairs = self._equalities(waiting, bound, best)
+            best = max(options, key=lambda i: (len(self._equalities(start, bound, i)), -i))
+            pairs = self._equalities(start, bound, best)
             with_query = self.inputs[best].attached and any(self.inputs[b].attached for b in bound)
-            own = tuple(self._own(k, best) for _, k, _ in pairs)
-            waiting = [w for w in waiting if not any(w is p for _, _, p in pairs)]
+            own = tuple(self._own(k, best) for _, k in pairs)
+            for pair in pairs:
+                proved.add(*pair)
+            waiting = [w for w in waiting if not (is_equality(w) and proved.equal(*w.args))]
             bound.add(best)
             conditions = all_of(c for c in (alone, self._ready(waiting, bound)) if c is not None)
             alone = None
             key = self._key(best, Key(own, with_query))
-            steps.append(ProbeStep(best, key, tuple(e for e, _, _ in pairs), conditions))
+            steps.append(ProbeStep(best, key, tuple(e for e, _ in pairs), conditions))
         return tuple(steps)
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
@@ -78,22 +97,33 @@ class _JoinPlanner:
         waiting[:] = [w for w in waiting if not any(w is r for r in ready)]
         return all_of(ready)
 
-    def _equalities(self, waiting: Sequence[Expr], bound: set[int], new: int) -> list[tuple[Expr, Expr, Call]]:
-        """(expression over bound inputs, expression over the new input, the condition) for each usable equality."""
-        usable = []
-        for w in waiting:
-            if isinstance(w, Call) and w.function == "eq":
-                for a, b in (w.args, w.args[::-1]):
-                    of_a, of_b = self._inputs_of(a), self._inputs_of(b)
-                    if of_a and of_a <= bound and of_b == {new}:
-                        usable.append((a, b, w))
-                        break
-        return usable
+    def _equalities(self, start: int, bound: set[int], new: int) -> list[tuple[Expr, Expr]]:
+        """(expression over bound inputs, equal expression over the new input), by the equalities and what follows from
+        them; preferably over the input where the route starts, so that routes through other inputs look alike."""
+        pairs = []
+        for members in self.equal.classes():
+            of = {e: self._inputs_of(e) for e in members}
+            known = [e for e in members if of[e] and of[e] <= bound]
+            known.sort(key=lambda e: of[e] != {start})
+            pairs += [(known[0], e) for e in members if of[e] == {new}] if known else []
+        return sorted(pairs, key=lambda pair: text(self._own(pair[1], new)))
 
     def _key(self, i: int, key: Key) -> int:
         if key not in self.keys[i]:
             self.keys[i].append(key)
         return self.keys[i].index(key)
+
+    def _stream(self, i: int) -> StreamInput | None:
+        """The stream whose log has the rows of an input; None: the join keeps them."""
+        node, conditions = self.inputs[i], list[Expr]()
+        while isinstance(node, Filter):
+            conditions.append(node.condition)
+            node = node.input
+        # What may fail is evaluated for this join alone, so that its failures are its own.
+        evaluated = [*conditions, *(e for key in self.keys[i] for e in key.exprs)]
+        if not isinstance(node, StreamScan) or any(calls_functions(e) or may_overflow(e) for e in evaluated):
+            return None
+        return StreamInput(node, all_of(reversed(conditions)))
 
     def _first_filter(self, i: int) -> FirstFilter | None:
         """The conditions with parameters that can filter the tuples of an input before they are joined."""

@@ -103,6 +103,14 @@ class QueryRows:
         return int(self.since_steps.first.max(initial=0))
 
     @property
+    def oldest(self) -> int | None:
+        """An arrival number before which tuples are visible to no query; None if no query is alive."""
+        if not self.alive.any():
+            return None
+        run = int(np.searchsorted(self.since_steps.start, int(np.argmax(self.alive)), side="right")) - 1
+        return int(self.since_steps.first[run:].min())
+
+    @property
     def ids(self) -> Ints:
         """The ids of all rows; computed at each call."""
         return self.id_steps.at(np.arange(len(self.alive))) if len(self.alive) else _NOTHING

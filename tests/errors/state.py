@@ -57,7 +57,7 @@ def fingerprint(db: Connection) -> tuple[Any, ...]:
         [(n, r.clock, r.changes, r.state_rows()) for n, r in sorted(db.engine.running.items())],
         {name: rows.to_arrow().to_pydict() for name, rows in db.definitions.tables.items()},
         {name: (c.high, c.floor, c.arrived, c.late) for name, c in db.engine.clocks.streams.items()},
-        {name: len(h) for name, h in db.engine.histories.items()},
+        {name: len(log) for name, log in db.engine.store.logs.items() if len(log)},
         {name: sum(len(p[0]) for p in parts) for name, parts in db.set_apart.items()},
         db.engine.arrivals,
         db.engine.clocks.advanced,

@@ -99,6 +99,11 @@ def told(changes: Any) -> tuple[Any, ...]:
     return counts, sets, changes.queries(), changes.compact("f").to_pylist(), changes.affected("f").to_pylist()
 
 
+def unordered(answer: tuple[Any, ...]) -> list[str]:
+    """What changes say, with their rows in no order: whoever lists pairs row by row has another order."""
+    return [repr(sorted(part, key=repr) if isinstance(part, list) else part) for part in answer]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_strategies_tell_the_same(shape: str) -> None:
     total = 0
@@ -141,6 +146,8 @@ def test_strategies_tell_the_same(shape: str) -> None:
                 standing += table.num_rows
             stored += 8 if kind == "table" else 0
             for name, answer in answers.items():
-                assert repr(answer) == repr(answers["by row"]), f"{shape}, seed {seed}, step {step} ({kind}), {name}"
+                where = f"{shape}, seed {seed}, step {step} ({kind}), {name}"
+                assert unordered(answer) == unordered(answers["by row"]), where
+                assert name == "by row" or repr(answer) == repr(answers["auto"]), where
             total += answers["by row"][0][1] if answers["by row"] else 0
     assert total > 30 * TRIALS, f"{shape}: {total} changes are hardly a test"

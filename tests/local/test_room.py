@@ -11,9 +11,12 @@ import pytest
 import eddyline
 from eddyline.index.keys import sorted_runs
 from eddyline.local.connection import Connection
-from eddyline.operators.joins import by_ranges, combining, stems
+from eddyline.operators.joins import by_ranges
 from eddyline.operators.joins.filter_first import FirstFilter
+from eddyline.operators.joins.routes import Partial
+from eddyline.operators.joins.stem import Matches
 from eddyline.operators.matcher import Matcher
+from eddyline.state.delta import Delta
 from tests.local.common import random_rows, row, world
 
 pytestmark = pytest.mark.filterwarnings("ignore::eddyline.FamilyWarning")
@@ -38,15 +41,19 @@ def rows(n: int) -> list[dict[str, Any]]:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many joined rows were built at once, each time; and few pairs at a time."""
     monkeypatch.setattr(sorted_runs, "PAIRS_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr(combining, "PAIRS_AT_ONCE", AT_ONCE)
     sizes: list[int] = []
+    extended, joined = Partial.extended, by_ranges._joined
 
-    def counted(step: Any, partial: Any, rows: Any, pairs: combining.Pairs, *more: Any) -> Any:
-        sizes.append(len(pairs.probing))
-        return combining.combined(step, partial, rows, pairs, *more)
+    def counted(partial: Partial, i: int, matches: Matches) -> Partial:
+        sizes.append(len(matches.rows))
+        return extended(partial, i, matches)
 
-    for module in (stems, by_ranges):
-        monkeypatch.setattr(module, "combined", counted)
+    def counted_ranges(i: int, tuples: Delta, rows: Delta) -> Delta:
+        sizes.append(len(rows))
+        return joined(i, tuples, rows)
+
+    monkeypatch.setattr(Partial, "extended", counted)
+    monkeypatch.setattr(by_ranges, "_joined", counted_ranges)
     return sizes
 
 
@@ -96,6 +103,7 @@ def test_a_certain_number_of_pairs_is_counted_before_any_is_built(built: list[in
     db = world()
     exploding(db, "cross_", 100_000)
     db.push("r", rows(300))
+    built.clear()
     assert db.push("s", rows(300)).failures() and built == []
 
 

@@ -15,6 +15,7 @@ import pytest
 from eddyline.arrays import Mask
 from eddyline.operators.base import Step
 from eddyline.operators.build import build
+from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.plan import physical
 from eddyline.plan.build import plan
@@ -98,11 +99,11 @@ def changes(kind: str, seed: int) -> list[Counter[Any]]:
     rnd = Random(seed)
     root = physical_plan(plan(bind(JOIN).query))
     node = next(n for n in root.walk() if isinstance(n, physical.StemJoin))
-    node = replace(node, buffers=(physical.Buffer(kind),) * len(node.inputs))
+    node = replace(node, streams=(None,) * len(node.inputs), buffers=(physical.Buffer(kind),) * len(node.inputs))
     assert f"are kept in {kind}" in explain_physical(node)
     join = build(node)
     assert isinstance(join, StemJoin)
-    assert {type(s) for s in join.stems.stems} == {buffers.BUFFERS[kind]}
+    assert {type(s.buffer) for s in join.stems.stems if isinstance(s, BufferStem)} == {buffers.BUFFERS[kind]}
     queries, clock, steps = registered(rnd, bind(JOIN)), MIN, []
     for batch in batches(rnd, 12):
         sent = join.pull(Step("arrivals", clock, batch.clock, queries, NO_FUNCTIONS, batch.streams, batch.tables))

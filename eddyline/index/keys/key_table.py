@@ -48,6 +48,10 @@ class KeyTable:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def nbytes(self) -> int:
+        return int(self._keys.nbytes + self._table.nbytes)
+
     def keys(self) -> Ints:
         """A copy of all rows, in order of slot."""
         return self._keys[: self._count].copy()

@@ -5,7 +5,6 @@ The queries that a tuple affects and the joined rows are computed when they are 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,12 +12,12 @@ import numpy as np
 from eddyline.operators.base import Step
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.describe import describe_ranges
-from eddyline.operators.joins.combining import Pairs, combined
-from eddyline.operators.joins.probe import Probe, kept
+from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.ranged import Probing, RangedSide
 from eddyline.operators.joins.stems import Stems
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.room import row_bytes
 from eddyline.plan.range_probes import RangeProbe
 from eddyline.state.delta import Delta, concat
 
@@ -38,8 +37,8 @@ class ByRanges:
         if step.kind == "replay":
             return None
         (probe,) = self.stems.node.probes[self.input]
-        slots = self.stems.wanted(step, probe, replace(delta, columns=self.stems.wide(self.input, delta)))
-        probing = self.side.probing(step, delta, slots, probe.key, self.stems.stems[probe.input])
+        slots = self.stems.wanted(step, self.input, probe, delta)
+        probing = self.side.probing(step, delta, slots, self.stems.stems[probe.input].segments(step, probe.key))
         return None if probing is None else [(self.input, probing)]
 
     def details(self) -> list[str]:
@@ -48,18 +47,28 @@ class ByRanges:
 
 def built(stems: Stems, matcher: Matcher, step: Step, i: int, probing: Probing) -> list[Delta]:
     """The joined rows of the tuples of an input, as changes of queries."""
-    (probe,) = stems.node.probes[i]
-    probe = replace(probe, conditions=None)  # the ranges have been checked
-    tuples = replace(probing.delta, columns=stems.wide(i, probing.delta))
     changes: list[Delta] = []
     for rows, parts in zip(probing.rows, probing.pairs(), strict=True):
         for p in parts:
             if len(p.tuples):
                 new = np.append(True, (np.diff(p.tuples) != 0) | (np.diff(p.places) != 0))
-                pairs = Pairs(p.tuples[new], p.places[new])
-                joined = combined(step, tuples, rows.rows, pairs, probe, stems.starts[probe.input])
-                changes += kept(step, [matcher.attached(step, joined, np.cumsum(new) - 1, p.queries)])
+                joined = _joined(i, probing.delta.take(p.tuples[new]).spread(), rows.segment.take(p.places[new]))
+                step.room.take(len(joined), row_bytes(joined))
+                changes.append(matcher.attached(step, joined, np.cumsum(new) - 1, p.queries))
     return changes
+
+
+def _joined(i: int, tuples: Delta, rows: Delta) -> Delta:
+    """Tuples of input i, each joined with a row of the other input. Their ranges, and so their ends, were checked."""
+    return Delta(
+        (*tuples.columns, *rows.columns) if i == 0 else (*rows.columns, *tuples.columns),
+        None,
+        np.maximum(tuples.ts, rows.ts),
+        np.minimum(tuples.exp, rows.exp),
+        tuples.sign,
+        np.minimum(tuples.first, rows.first),
+        np.maximum(tuples.last, rows.last),
+    )
 
 
 class DeferredProbe(Deferred):

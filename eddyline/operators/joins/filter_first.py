@@ -14,24 +14,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints
-from eddyline.errors import StepTooLarge
 from eddyline.index.keys.sorted_runs import pieces, spread
 from eddyline.index.runtime.row_sets import Lists
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
-from eddyline.operators.joins.probe import Probe, kept
+from eddyline.operators.joins.probe import Probe, built
+from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, Portion
 from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
-from eddyline.state.delta import Delta, micros
+from eddyline.state.delta import Delta
 
 SAMPLE = 64  # tuples from which the filter's selectivity is learnt while the SteMs come first
 
@@ -61,28 +59,22 @@ class FilterFirst:
             return None
         if self.filter.first() == "stem":
             self.filter.sample(step, delta)
-            begun = time.perf_counter()
-            joined_rows: list[Delta] | None = None
-            with suppress(StepTooLarge), step.room.lent():  # if it is too large, filter first
-                joined_rows = list(kept(step, self.stems.partners(step, self.input, delta)))
-            if joined_rows is not None:
-                self.filter.probed(len(delta), sum(len(j) for j in joined_rows), time.perf_counter() - begun)
-                return list(self.probe.finished(step, joined_rows))
+            return list(self.probe.finished(step, self._probed(step, delta)))
         wanted = self.filter.wanted(step, delta)
-        begun = time.perf_counter()
-        with step.room.lent():
-            traced = list(self._traced(step, wanted.tuples))
-        partners = sum(len(joined) for joined, _ in traced)
-        self.filter.probed(len(wanted.tuples), partners, time.perf_counter() - begun)
+        results = self._probed(step, wanted.tuples)
         if not self.filter.carries:
-            return list(self.probe.finished(step, (joined for joined, _ in traced)))
-        return [x for joined, origin in traced for x in self.filter.attach(step, joined, origin, wanted)]
+            return list(self.probe.finished(step, results))
+        return [x for partial in results for x in self.filter.attach(step, partial, wanted)]
 
-    def _traced(self, step: Step, delta: Delta) -> Iterator[tuple[Delta, Ints]]:
-        """The joined rows of tuples, each with the position of its tuple."""
-        positions = pa.array(np.arange(len(delta)))
-        for joined in kept(step, self.stems.partners(step, self.input, delta, positions)):
-            yield replace(joined, columns=joined.columns[:-1]), micros(joined.columns[-1])
+    def _probed(self, step: Step, delta: Delta) -> Iterator[Partial]:
+        """The results of probing, of which the time and the number are learnt."""
+        seconds, partners, begun = 0.0, 0, time.perf_counter()
+        for partial in self.stems.results(step, self.input, delta):
+            seconds += time.perf_counter() - begun
+            partners += len(partial)
+            yield partial
+            begun = time.perf_counter()
+        self.filter.probed(len(delta), partners, seconds + time.perf_counter() - begun)
 
     def details(self) -> list[str]:
         return self.filter.details(f"input {self.input + 1}")
@@ -145,9 +137,10 @@ class FirstFilter:
             self.eddy.learn_cost(operator, seconds / rows)
             self.eddy.entered(operator, rows)
 
-    def attach(self, step: Step, joined: Delta, origin: Ints, wanted: Wanted) -> Iterator[Delta]:
-        """Joined rows as changes of the queries that their tuples match; row i is made from tuple origin[i]."""
-        lineage, place_of = wanted.lineage, origin
+    def attach(self, step: Step, partial: Partial, wanted: Wanted) -> Iterator[Delta]:
+        """Results as changes of the queries that their tuples match."""
+        origin = partial.rows[partial.origin]
+        joined, lineage, place_of = built(step, partial), wanted.lineage, origin
         if lineage is None:
             tuples, place_of = np.unique(origin, return_inverse=True)
             lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())

@@ -13,23 +13,23 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.arrays import Ints
-from eddyline.operators.joins.combining import Pairs
+from eddyline.operators.joins.stem import Retracting
 from eddyline.state.buffers.segment import Segment
 
 
-def first_to_leave(segment: Segment, pairs: Pairs, leaves: Ints, *, precedes: bool) -> Pairs:
+def first_to_leave(segment: Segment, probing: Ints, row: Ints, retracting: Retracting) -> tuple[Ints, Ints, Ints]:
     """The pairs in which the retraction is not later than that of the row, if the row leaves in this step too; with the
     ends of the rows as they were sent.
 
-    `leaves` is when each retraction's own row leaves; `precedes` says whether its input is before that of the SteM.
     O(pairs log(rows of the segment that leave in this step)).
     """
-    retraction, row, _ = pairs
     end = segment.rows.exp[row]
     if segment.leaving is None:
-        return Pairs(retraction, row, end)
+        return probing, row, end
     also_leaves = np.isin(row, segment.leaving)
-    at = leaves[retraction]
-    kept = ~also_leaves | (at <= end) | (precedes & (at - 1 == end))  # a row retracted at t has its end just before t
-    retraction, row = retraction[kept], row[kept]
-    return Pairs(retraction, row, np.where(also_leaves[kept], segment.born[row], end[kept]))
+    at = retracting.leaves[probing]
+    kept = ~also_leaves | (at <= end)
+    if retracting.precedes:
+        kept |= at - 1 == end  # a row retracted at t has its end just before t
+    probing, row = probing[kept], row[kept]
+    return probing, row, np.where(also_leaves[kept], segment.born[row], end[kept])

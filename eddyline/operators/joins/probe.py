@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
 
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
+from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.stems import Stems
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher
@@ -20,23 +24,36 @@ class Probe:
         self.matcher = matcher
 
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
-        return list(kept(step, self.finished(step, self.stems.partners(step, self.input, delta))))
+        return list(self.finished(step, self.stems.results(step, self.input, delta)))
 
-    def finished(self, step: Step, joined_rows: Iterable[Delta]) -> Iterator[Delta]:
-        """Joined rows as changes of queries, where there are conditions with parameters."""
-        for joined in joined_rows:
-            if joined.query is not None:
-                yield self.matcher.filter(step, joined)
-            else:
-                yield self.matcher.match(step, joined) if self.stems.node.attached else joined
+    def finished(self, step: Step, results: Iterable[Partial]) -> Iterator[Delta]:
+        """Results as changes, of queries where there are conditions with parameters."""
+        for partial in results:
+            joined = self._matched(step, partial)
+            if len(joined):
+                yield joined
+
+    def _matched(self, step: Step, partial: Partial) -> Delta:
+        if not self.stems.node.attached:
+            return built(step, partial)
+        # Only the columns of conditions are gathered for all rows, the others for rows that match a query.
+        narrow = partial.joined(self.matcher.columns)
+        matched = self.matcher.filter(step, narrow) if partial.query is not None else self.matcher.match(step, narrow)
+        if not len(matched):
+            return matched
+        rows = np.arange(len(matched)) if matched.rows is None else matched.rows
+        needed, place = np.unique(rows, return_inverse=True)
+        wide = built(step, partial if len(needed) == len(partial) else partial.take(needed))
+        return replace(matched, columns=wide.columns, rows=place)
 
     def details(self) -> list[str]:
         return describe_index(self.matcher.index)
 
 
-def kept(step: Step, deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """The same deltas, counted towards the memory limit: their columns are kept until the step ends."""
-    for delta in deltas:
-        if len(delta):
-            step.room.take(len(next((c for c in delta.columns if c is not None), delta)), row_bytes(delta))
-        yield delta
+def built(step: Step, partial: Partial) -> Delta:
+    """Results with all columns, counted towards the memory limit: they are kept until the step ends."""
+    step.room.require(len(partial), row_bytes(partial.changes))
+    joined = partial.joined()
+    if len(joined):
+        step.room.take(len(joined), row_bytes(joined))
+    return joined

@@ -30,11 +30,11 @@ from eddyline.operators.joins.bound_spans import BoundSpans
 from eddyline.operators.joins.placed_axes import Direction, PlacedTime, span
 from eddyline.operators.joins.range_choice import Decisions, Estimates, most_selective, selectivity, some
 from eddyline.operators.joins.sorted_rows import SortedRows, sorted_rows
+from eddyline.operators.joins.stem import StemSegment
 from eddyline.operators.matcher import Portion
 from eddyline.operators.query_runs import QueryRuns, Run
 from eddyline.operators.room import PAIR
 from eddyline.plan.range_probes import RangeProbe
-from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 
@@ -74,12 +74,13 @@ class RangedSide:
         since[groups.bits] = queries.since_at(groups.slots[groups.bits].astype(np.int64))
         return Indexed(groups, since)
 
-    def probing(self, step: Step, delta: Delta, slots: Ints, key: int, stem: StateBuffer) -> Probing | None:
-        """A deferred probe of tuples, by the slots of their keys; None if this tactic cannot process them."""
+    def probing(self, step: Step, delta: Delta, slots: Ints, segments: Sequence[StemSegment]) -> Probing | None:
+        """A deferred probe of tuples, by the slots of their keys, in the segments of a SteM; None if this tactic cannot
+        process them."""
         functions = step.functions
-        self._choose_axis(step, delta, stem)
+        self._choose_axis(step, delta, segments)
         direction = self.direction
-        rows = [sorted_rows(s, key, direction.axes, functions) for s in stem.segments]
+        rows = [sorted_rows(s, direction.axes, functions) for s in segments]
         nothing = np.zeros(len(delta), np.bool_)
         own = np.empty((2 * len(direction.plan.own), len(delta)), np.int64)
         for i, expr in enumerate(direction.plan.own_exprs):
@@ -92,31 +93,31 @@ class RangedSide:
             shift[i], missing = axis.shifts(delta, functions)
             nothing |= missing
             shifts = span(axis.kind, shift[i])
-            if not all(axis.is_exact(r.spans[i], shifts, bounds) for r in rows):
+            if not all(axis.is_exact(r.sorted.spans[i], shifts, bounds) for r in rows):
                 return None
         slots = np.where(nothing, NO_MATCH, slots)
-        where = [equal_ranges(r.slots, slots) for r in rows]
+        where = [equal_ranges(r.sorted.slots, slots) for r in rows]
         begin, end = (np.array([w[i] for w in where], np.int64).reshape(-1, len(delta)) for i in (0, 1))
         probes = Probes(
             direction.places,
             Arrivals(shift, delta.ts, delta.exp, delta.first, own),
-            Partners(join_headers([r.header for r in rows]), begin, end),
+            Partners(join_headers([r.sorted.header for r in rows]), begin, end),
         )
         runs = self.runs(step.queries, functions)
         time_axis = next((i for i, a in enumerate(direction.axes) if isinstance(a, PlacedTime)), -1)
         return Probing(self, step, delta, tuple(rows), probes, runs, time_axis)
 
-    def _choose_axis(self, step: Step, delta: Delta, stem: StateBuffer) -> None:
+    def _choose_axis(self, step: Step, delta: Delta, segments: Sequence[StemSegment]) -> None:
         """Puts the axis first along which ranges hold the fewest rows of a sample; again when there are four times as
         many queries."""
         axes, queries, functions = self.direction.axes, step.queries, replace(step.functions, failures=None)
-        if len(axes) < 2 or len(queries) < 4 * self._chosen_for or not stem.segments or not len(delta):
+        if len(axes) < 2 or len(queries) < 4 * self._chosen_for or not segments or not len(delta):
             return
         self._chosen_for = len(queries)
         _, low, high, _, _ = self.direction.ranges(queries, some(queries.live()), functions)
         tuples = delta.take(some(np.arange(len(delta)))).spread()
-        largest = max(stem.segments, key=len).rows
-        rows = largest.take(some(np.arange(len(largest)))).spread()
+        largest = max(segments, key=len)
+        rows = largest.take(some(np.arange(len(largest))))
         shares = []
         for i, axis in enumerate(axes):
             values, shifts = axis.values(rows, functions)[0], axis.shifts(tuples, functions)[0]
@@ -173,14 +174,14 @@ class Probing:
                     total = int(count[a:b].sum())
                     self.step.room.take(total, PAIR)
                     join = self.segment_join(s, Lists(queries.starts[a : b + 1], queries.members), first + a)
-                    joined = list_rows(join, self.rows[s].place, total)
+                    joined = list_rows(join, self.rows[s].sorted.place, total)
                     parts.append(joined._replace(tuples=joined.tuples + first + a))
         return by_segment
 
     def segment_join(self, segment: int, queries: Lists, start: int) -> SegmentJoin:
         """The tuples from `start` on, one for each list of affected queries, with their partners in a segment."""
         axes, arrivals, partners = self.probes.slice(start, start + len(queries))
-        begin, end, table = partners.begin[segment], partners.end[segment], self.rows[segment].table
+        begin, end, table = partners.begin[segment], partners.end[segment], self.rows[segment].sorted.table
         return SegmentJoin(queries.starts, queries.members, *self._query_ranges, axes, arrivals, table, begin, end)
 
     def _totals(self, counts: Callable[[int, int], Sequence[Ints]]) -> Ints:
@@ -227,7 +228,7 @@ class Probing:
 
     @cached_property
     def _visibilities(self) -> list[Visibility]:
-        oldest = min([int(self.delta.first.min()), *(r.oldest for r in self.rows)]) if len(self.delta) else 0
+        oldest = min([int(self.delta.first.min()), *(r.sorted.oldest for r in self.rows)]) if len(self.delta) else 0
         return [_visibility(r, self.step.queries, oldest) for r in self.runs]
 
     def _in_portions(self, work: Callable[[int, int], Result]) -> list[Result]:

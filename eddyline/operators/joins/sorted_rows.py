@@ -6,7 +6,7 @@ A table is built once per segment, key and axes, in O(rows * log rows), and neve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,42 +15,52 @@ from eddyline.index.ranges.probes import DOUBLES, FIRST, INTEGERS, segment_heade
 from eddyline.index.ranges.skylines import linked
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.placed_axes import PlacedAxis, PlacedTime, span
+from eddyline.operators.joins.stem import StemSegment
 from eddyline.plan.differences import Span
-from eddyline.state.buffers.segment import Segment
 from eddyline.state.delta import MAX, Delta
 
 
 @dataclass(frozen=True)
-class SortedRows:
-    """The rows of a segment that have a value on all axes. It is a copy: a later retraction does not change it."""
+class SortedTable:
+    """The rows of a segment that have an instant, and a value on all axes."""
 
     place: Ints  # of each row in the segment
     slots: Ints  # of each row's key
     table: Ints  # ts, exp, first, the values along each axis, and links along skylines
-    rows: Delta  # of the whole segment
     spans: tuple[Span, ...]  # by axis, the smallest and largest value
     oldest: int  # the smallest arrival number
     header: Ints  # of the table, for kernels
 
 
-def sorted_rows(
-    segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions
-) -> SortedRows:
-    """The sorted rows of a segment under a key; built on first use and cached in the segment."""
-    tag = "sorted rows", key, tuple(axes)
-    cached: SortedRows | None = segment.derived.get(tag)
+@dataclass(frozen=True)
+class SortedRows:
+    """A segment and its rows in order. A later retraction does not change it."""
+
+    segment: StemSegment
+    sorted: SortedTable
+
+    @property
+    def rows(self) -> Delta:
+        """All rows of the segment."""
+        return self.segment.rows
+
+
+def sorted_rows(segment: StemSegment, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> SortedRows:
+    """The rows of a segment in order; built on first use and cached in the segment."""
+    tag = "sorted rows", segment.key, segment.ends, tuple(axes)
+    cached: SortedTable | None = segment.derived.get(tag)
     if cached is None:
-        cached = segment.derived[tag] = _sorted(segment, key, axes, functions)
-    return cached
+        cached = segment.derived[tag] = _sorted(segment, axes, functions)
+    return SortedRows(segment, cached)
 
 
-def _sorted(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> SortedRows:
-    rows = segment.rows
+def _sorted(segment: StemSegment, axes: Sequence[PlacedAxis | PlacedTime], functions: Functions) -> SortedTable:
+    rows, slots = segment.rows, segment.slots
     values, missing = zip(*(a.values(rows, functions) for a in axes), strict=True)
     along = values[0].view(np.float64) if axes[0].kind == DOUBLES else values[0]
     if axes[0].direction < 0:  # NaN stays last
         along = -along if axes[0].kind == DOUBLES else ~along
-    order = np.lexsort((along, segment.slots[key]))
+    order = np.lexsort((along, slots))
     unusable = np.logical_or.reduce([*missing, rows.ts > rows.exp])
     if unusable.any():
         order = order[~unusable[order]]
@@ -58,6 +68,5 @@ def _sorted(segment: Segment, key: int, axes: Sequence[PlacedAxis | PlacedTime],
     if len(axes) == 2 and axes[1].kind == INTEGERS:
         table = linked(table)
     spans = tuple(span(a.kind, v[order]) for a, v in zip(axes, values, strict=True))
-    kept = rows if rows.exp is segment.born else replace(rows, exp=rows.exp.copy())
     oldest = int(table[FIRST].min(initial=MAX))
-    return SortedRows(order, segment.slots[key][order], table, kept, spans, oldest, segment_header(table, len(axes)))
+    return SortedTable(order, slots[order], table, spans, oldest, segment_header(table, len(axes)))

@@ -15,7 +15,6 @@ and the other side is not stored. (Document 1, section 3.3.)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -23,13 +22,15 @@ from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import Functions
+from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
 from eddyline.operators.joins.filter_first import FilterFirst
-from eddyline.operators.joins.probe import Probe, kept
-from eddyline.operators.joins.stems import Stems
+from eddyline.operators.joins.probe import Probe
+from eddyline.operators.joins.stems import Logs, Stems, own_log
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.plan import physical
+from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta, concat
 
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
@@ -39,13 +40,13 @@ TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirs
 class StemJoin(Operator):
     """The driver: it orders changes and updates SteMs; the tactics of each input compute the results of its changes."""
 
-    def __init__(self, node: physical.StemJoin, children: Sequence[Operator]) -> None:
+    def __init__(self, node: physical.StemJoin, children: Sequence[Operator], logs: Logs = own_log) -> None:
         super().__init__(node, children)
         self.frozen_table = node.frozen_table
         self.some_attached = any(c.attached for c in children)
         self.reads_streams = node.reads_streams
         self.matcher = Matcher(node.condition, node.windows, self.types)
-        self.stems = Stems(node)
+        self.stems = Stems(node, children, logs)
         self.probes = [Probe(self.stems, i, self.matcher) for i in range(len(children))]
         self.tactics: list[list[Tactic]] = []
         for probe in self.probes:
@@ -62,7 +63,7 @@ class StemJoin(Operator):
             return self.concatenated(step, self._process(step, own))
         if self.reads_streams:
             return self.none()
-        stems, self.stems.stems = self.stems.stems, self.stems.empty()
+        stems, self.stems.stems = self.stems.stems, self.stems.empty()  # tables only
         initial = self.concatenated(step, self._process(step, deltas))
         self.stems.stems = stems
         return initial
@@ -88,18 +89,18 @@ class StemJoin(Operator):
     def _process(self, step: Step, deltas: Sequence[Delta]) -> list[Piece]:
         pieces: list[Piece] = []
         deltas = [d.spread() for d in deltas]
+        stored = {i: self.stems.stems[i] for i in self.stems.node.stored}
+        for i, stem in stored.items():
+            stem.prepare(step, deltas[i])
         retracting = [i for i, d in enumerate(deltas) if i != self.frozen_table and (d.sign < 0).any()]
         if len(retracting) > 1:
             pieces += self._retracted(step, {i: deltas[i].take(deltas[i].sign < 0).spread() for i in retracting})
             deltas = [d.take(d.sign > 0).spread() for d in deltas]
         for i in sorted(range(len(deltas)), key=lambda i: i not in retracting):
-            delta = deltas[i]
-            if not len(delta):
-                continue
-            if i != self.frozen_table:
-                pieces += self._results(step, i, delta)
-            if i in self.stems.node.stored:
-                self.stems.build(step, i, delta)
+            if len(deltas[i]) and i != self.frozen_table:
+                pieces += self._results(step, i, deltas[i])
+            if i in stored:
+                stored[i].show(step, deltas[i])
         return pieces
 
     def _results(self, step: Step, i: int, delta: Delta) -> list[Piece]:
@@ -111,17 +112,21 @@ class StemJoin(Operator):
 
     def _retracted(self, step: Step, retractions: Mapping[int, Delta]) -> list[Delta]:
         """The retractions of several inputs: each joined row is retracted by the part of it that leaves first."""
+        buffers = {i: self._buffer(i) for i in retractions}
         for i, delta in retractions.items():
-            self.stems.stems[i].retract(delta)
+            buffers[i].retract(delta)
         changes: list[Delta] = []
         for i, delta in retractions.items():
-            leaves = pa.array(delta.ts)
-            for joined in self.stems.partners(step, i, delta, leaves, leaving=i):
-                alone = replace(joined, columns=joined.columns[:-1])
-                changes += kept(step, self.probes[i].finished(step, [alone]))
-        for i in retractions:
-            self.stems.stems[i].forget_leaving()
+            changes += self.probes[i].finished(step, self.stems.results(step, i, delta, retracting=True))
+        for buffer in buffers.values():
+            buffer.forget_leaving()
         return changes
+
+    def _buffer(self, i: int) -> StateBuffer:
+        """The buffer of an input that retracts rows."""
+        stem = self.stems.stems[i]
+        assert isinstance(stem, BufferStem), "tuples of streams are never retracted"
+        return stem.buffer
 
     def details(self) -> list[str]:
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]

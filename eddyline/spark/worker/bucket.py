@@ -33,6 +33,7 @@ from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
 from eddyline.spark.worker.placement import Placement
 from eddyline.spark.worker.routes import route_name
 from eddyline.state.delta import MAX, MIN, Delta, concat, micros
+from eddyline.state.store.store import LogName
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
 
@@ -60,6 +61,7 @@ class Bucket:
         self.guard = WorkerGuard(settings.on_error)
         self.engine = worker_engine(self.definitions, self.guard, self.placement)
         self.engine.since = self._since_of
+        self.engine.route = self._route
         self.follower = Follower(settings.log(), self.definitions)
         self.since: dict[int, list[tuple[int, int]]] = {}  # by family: (first query id, first visible arrival number)
         self.failed_queries: list[FailedQueries] = []  # of the last step
@@ -125,14 +127,17 @@ class Bucket:
 
     def _rows(self, batch: Input, deltas: dict[tuple[str, str], Delta], family: Family, stream: str) -> Delta | None:
         """The rows of a stream on the family's route to this bucket; families with the same route share them."""
-        split = self.placement.of(family, self.definitions.splits.get(family.number))
-        key = stream, route_name(family, split, stream, self.settings.buckets)
+        key = stream, self._route(family, stream)
         if key not in deltas and key in batch.rows:
             time = self.definitions.catalog.streams[stream].time
             deltas[key] = concat(
                 [_delta(t, b, time) for b, t in batch.rows[key]], _types(batch.rows[key]), attached=False
             )
         return deltas.get(key)
+
+    def _route(self, family: Family, stream: str) -> str:
+        split = self.placement.of(family, self.definitions.splits.get(family.number))
+        return route_name(family, split, stream, self.settings.buckets)
 
     def _apply(self, action: Action) -> list[Part]:
         return [p.resolve() for p in self.engine.apply(action)]
@@ -154,6 +159,7 @@ class Bucket:
             "families": {str(n): [r.clock, r.changes] for n, r in engine.running.items()},
         }
         tables = {f"table.{name}": rows.to_arrow() for name, rows in self.definitions.tables.items()}
+        tables |= {f"log.{stream}.{route}": log.save() for (stream, route), log in engine.store.logs.items()}
         for number, r in engine.running.items():
             tables |= {f"{number}.{part}": state for part, state in r.save().items()}
         return meta, tables
@@ -171,6 +177,9 @@ class Bucket:
         for number, error in meta["broken"].items():
             family = definitions.families[int(number)]
             engine.fail(family, FamilyFailure(family.name, error))
+        for name, table in tables.items():
+            if name.startswith("log."):
+                engine.log(LogName(*name.removeprefix("log.").split(".", 1))).load(table)
         self.reload(meta, tables)
 
     def reload(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
@@ -179,6 +188,8 @@ class Bucket:
         Without it, a bucket would produce the same rows as a restored one but in another order, and a replay would
         assign other positions to rows.
         """
+        for log in self.engine.store.logs.values():
+            log.forget_segments()
         for number, (clock, changes) in meta["families"].items():
             family = self.definitions.families[int(number)]
             if family.queries.crowded:
