@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from eddyline.engine.family import Family
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import EngineOptions, RunningFamily
+from eddyline.engine.shared_joins import Routed, SharedJoins
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
@@ -66,6 +68,7 @@ class Engine(Runner):
         self.store = Store()
         self.route: Callable[[Family, str], str] = lambda family, stream: ""  # by which its tuples reach this engine
         self.pools: dict[str, Pool] = {}
+        self.shared_joins: dict[str, SharedJoins] = {}  # by stream
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
         self._parts: list[Part | InitialPart] = []
@@ -255,11 +258,15 @@ class Engine(Runner):
             self._log_of(needing.family, stream).append(batch)
         small = readers if self.options.results == "deferred" else [r for r in readers if r.cannot_fail]
         pool = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
+        joins = self.shared_joins.setdefault(stream, SharedJoins())
+        routed = joins.candidates(stream, batch, readers, self.definitions.functions)
         parts = []
         for running in readers:
             mine = None if pool is None else pool.of(running.family.number)
-            if mine is None or self.options.results == "deferred" or mine.has_matches():
-                parts.append(self._step(running, {stream: batch}, mine))
+            if routed and running.may_skip(stream, routed):
+                running.clock = max(running.clock, self.clocks.of(running.streams))
+            elif mine is None or self.options.results == "deferred" or mine.has_matches():
+                parts.append(self._step(running, {stream: batch}, mine, routed))
         self._evict_some()
         return parts
 
@@ -293,10 +300,16 @@ class Engine(Runner):
             self._evict(name)
         return parts
 
-    def _step(self, running: RunningFamily, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None) -> Part:
+    def _step(
+        self,
+        running: RunningFamily,
+        streams: Mapping[str, Delta],
+        pooled: FamilyMatching | None = None,
+        routed: Routed = MappingProxyType({}),
+    ) -> Part:
         self.flush(running)
         queries = running.family.queries.rows()
-        step = partial(running.arrive, self.clocks.of(running.streams), queries, streams, pooled)
+        step = partial(running.arrive, self.clocks.of(running.streams), queries, streams, pooled, routed)
         return self._part(running, queries, step)
 
     def _part(self, running: RunningFamily, queries: QueryRows, step: Callable[[], Outcome]) -> Part:

@@ -8,8 +8,8 @@ non-retroactive tables, several clocks); a snapshot of selections and joins is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -22,13 +22,19 @@ from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
 from eddyline.index.runtime import garbage
+from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.build import build
 from eddyline.operators.deferred import Deferred, Outcome
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.filter import Filter
+from eddyline.operators.joins.candidates import Candidates
+from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.operators.pool import FamilyMatching
+from eddyline.operators.project import Project
 from eddyline.operators.room import Room
+from eddyline.operators.scan import StreamScan
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
@@ -40,6 +46,7 @@ from eddyline.state.store.stream_log import StreamLog
 # Joins over ranges: in a family of more queries, counting changes may cost more than computing whose answers change.
 MOST_COUNTED = 64
 _NOTHING: Mapping[str, Delta] = MappingProxyType({})
+_UNROUTED: Mapping[tuple[int, int], Candidates | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -116,11 +123,16 @@ class RunningFamily:
             self._changes += changes
 
     def arrive(
-        self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: FamilyMatching | None = None
+        self,
+        clock: int,
+        queries: QueryRows,
+        streams: Mapping[str, Delta],
+        pooled: FamilyMatching | None = None,
+        routed: Mapping[tuple[int, int], Candidates | None] = _UNROUTED,
     ) -> Outcome:
         """A step in which tuples arrive or time passes; its changes may be deferred."""
         self.count_changes()  # of the last step, before the state changes
-        step = self.step(clock, queries, streams, pooled=pooled)
+        step = replace(self.step(clock, queries, streams, pooled=pooled), routed=routed)
         if self.answer is not None:
             return self.run(step)
         outcome = self.root.defer(step)
@@ -132,6 +144,25 @@ class RunningFamily:
         else:
             self._uncounted = outcome
         return outcome
+
+    @cached_property
+    def _routes(self) -> dict[str, list[tuple[int, int]]] | None:
+        """By stream, the joins and inputs that read it; None if tuples have other effects than through joins."""
+        stateless = (StemJoin, StreamScan, Filter, Attach, Project)
+        if self.answer is not None or not all(isinstance(o, stateless) for o in self.root.walk()):
+            return None
+        routes: dict[str, list[tuple[int, int]]] = {s: [] for s in self.streams}
+        for join in (o for o in self.root.walk() if isinstance(o, StemJoin)):
+            for i, child in enumerate(join.children):
+                for scan in (o for o in child.walk() if isinstance(o, StreamScan)):
+                    routes[scan.stream].append((id(join), i))
+        return routes
+
+    def may_skip(self, stream: str, routed: Mapping[tuple[int, int], Candidates | None]) -> bool:
+        """Whether a step in which only tuples of a stream arrive changes nothing, because no join may emit rows."""
+        if self._routes is None or self.initial is not None or not self._routes[stream]:
+            return False
+        return all(route in routed and routed[route] is None for route in self._routes[stream])
 
     def step(
         self,

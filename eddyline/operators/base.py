@@ -24,6 +24,7 @@ from eddyline.state.query_table import QueryRows
 if TYPE_CHECKING:
     from eddyline.operators.attach import Attach
     from eddyline.operators.deferred import Deferred
+    from eddyline.operators.joins.candidates import Candidates
     from eddyline.operators.pool import FamilyMatching
 
 
@@ -41,6 +42,7 @@ class Step:
     threads: int = 1
     room: Room = field(default_factory=Room)
     pooled: FamilyMatching | None = None  # the matching of the tuples with the family, if a pool does it
+    routed: Mapping[tuple[int, int], Candidates | None] = field(default_factory=dict)  # by join and input (`joins/`)
 
 
 class Operator:

@@ -9,12 +9,14 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
+from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
-from eddyline.operators.evaluate import evaluate
+from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.sql.bound import Constant
 from eddyline.state.delta import MAX, Delta
+from eddyline.state.query_table import QueryRows
 
 
 class StreamScan(Operator):
@@ -56,6 +58,14 @@ class StreamScan(Operator):
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             self._largest = queries.version, max(0, int(widths.max(initial=0)))
         return self._largest[1]
+
+    def widths(self, queries: QueryRows, positions: Ints, functions: Functions) -> Ints:
+        """The length of the window of each query, in microseconds; below 0 where it is NULL, MAX if it has no end."""
+        if not self.pending:
+            return np.full(len(positions), MAX if self._constant is None else self._constant)
+        size = self.pending[0].size
+        sizes = evaluate(size, (), queries.params_at(params_of(size), positions), len(positions), functions)
+        return np.asarray(sizes.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
 class TableScan(Operator):

@@ -57,11 +57,11 @@ class LogStem:
             self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
-        return self._index(key).wanted(values, n)
+        return self.index(self.keys[key]).wanted(values, n)
 
     def search(self, step: Step, key: int, wanted: Ints, least: int) -> LogSearch:
         low, high = self._positions(step, least)
-        index = self._index(key)
+        index = self.index(self.keys[key])
         return LogSearch(self, step, index, wanted, low, high, index.counts(wanted, low, high))
 
     def column(self, i: int, rows: Ints) -> pa.Array:
@@ -74,7 +74,7 @@ class LogStem:
 
     def segments(self, step: Step, key: int) -> list[LogStemSegment]:
         _, high = self._positions(step, MIN)
-        view, width, index = self.log.view(), self.scan.width(step), self._index(key)
+        view, width, index = self.log.view(), self.scan.width(step), self.index(self.keys[key])
         if self.scan.pending and width is not None:  # a bound that changes rarely; windows are applied later
             width = 1 << width.bit_length()
         return [LogStemSegment(self, view, s, self.keys[key], width, index, s.derived) for s in self.log.segments(high)]
@@ -88,8 +88,8 @@ class LogStem:
             low = max(low, log.position_of(oldest))
         return low, len(log) if self._visible is None else log.position_of(self._visible)
 
-    def _index(self, key: int) -> KeyIndex:
-        exprs = self.keys[key]
+    def index(self, exprs: tuple[Expr, ...]) -> KeyIndex:
+        """The index of the log by some expressions."""
 
         def values(rows: Delta) -> list[pa.Array]:
             return [evaluate(e, rows.columns, (), len(rows)) for e in exprs]

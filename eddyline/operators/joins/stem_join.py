@@ -24,6 +24,7 @@ from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
+from eddyline.operators.joins.candidates import checked
 from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.stems import Logs, Stems, own_log
@@ -104,6 +105,11 @@ class StemJoin(Operator):
         return pieces
 
     def _results(self, step: Step, i: int, delta: Delta) -> list[Piece]:
+        if (id(self), i) in step.routed:
+            candidates = step.routed[id(self), i]
+            if candidates is None:
+                return []
+            return list(self.probes[i].finished(step, [checked(step, self.stems, i, delta, candidates)]))
         for tactic in self.tactics[i]:
             results = tactic.results(step, delta)
             if results is not None:

@@ -1,0 +1,357 @@
+"""Routes that joins of different families share: arriving tuples probe each SteM once for all of them.
+
+The routes of all families from one stream form a trie. Tuples go down the trie breadth-first, one level at a time: all
+partial results that go on to the same SteM by the same key probe it together, whatever they were joined with before. A
+partial result carries its lineage, the query slots that can still accept it: selections on single inputs, windows and
+registration times of queries prune at every level (`index/filters/slot_boxes.py`), and a partial result that no query
+accepts is dropped.
+
+What comes out are candidates: the rows that a join may emit. Each join checks its own conditions on them. So the cost
+of a batch follows the number of SteMs and of partial results, and not the number of families. (Document 1, sections 3.2
+and 3.3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import add
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.arrays import Ints
+from eddyline.index.filters.clauses import Conditions
+from eddyline.index.filters.domains import as_integers
+from eddyline.index.filters.slot_boxes import LEAST, MOST, Boxes, Pairing, Values, Windows, accepted, narrowed
+from eddyline.operators.base import columns_for
+from eddyline.operators.condition import Condition
+from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.joins.candidates import Candidates
+from eddyline.operators.joins.log_stem import LogStem
+from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.plan.expressions import (
+    all_of,
+    anonymous,
+    calls_functions,
+    columns_of,
+    conjuncts,
+    may_overflow,
+    move_columns,
+    params_of,
+)
+from eddyline.plan.range_probes import inputs_of
+from eddyline.sql.bound import Expr
+from eddyline.state.delta import Delta
+from eddyline.state.query_table import QueryRows
+from eddyline.state.store.key_index import KeyIndex
+
+MOST_PARTIAL = 1 << 22  # partial results of one probe; beyond, every family probes alone, in portions
+
+
+class TooManyResults(Exception):
+    """A batch has too many partial results for shared probing."""
+
+
+class Target(NamedTuple):
+    """A SteM that routes probe: the log and its key, where the wanted key comes from, and which rows are visible."""
+
+    log: int  # identity
+    key: tuple[Expr, ...]
+    source: tuple[tuple[int, Expr], ...]  # by part of the key: a level of the route, and an expression over its stream
+    sees_step: bool  # whether rows that arrived in the same step are visible
+
+
+@dataclass
+class Member:
+    """The route of one input of a join."""
+
+    family: int
+    join: StemJoin
+    input: int
+    stems: tuple[LogStem, ...]  # by level; the first is that of the input itself
+    targets: tuple[Target, ...]
+    conditions: tuple[Condition, ...]  # by level: on that stream alone
+    known: tuple[tuple[int, int], MemberTables] | None = None
+
+    @classmethod
+    def of(cls, family: int, join: StemJoin, i: int) -> Member | None:
+        """The route of an input; None if it cannot be shared."""
+        node = join.stems.node
+        order = [i, *(p.input for p in node.probes[i])]
+        stems = [s for j in order if isinstance(s := join.stems.stems[j], LogStem) and s.shared]
+        calls = node.condition is not None and calls_functions(node.condition)
+        if len(stems) < len(order) or calls or any(r is not None for r in node.ranges) or node.frozen_table is not None:
+            return None
+        targets = []
+        for level, probe in enumerate(node.probes[i]):
+            source = []
+            for e in probe.exprs:
+                of = inputs_of(e, node.starts[:-1])
+                if len(of) != 1 or calls_functions(e) or may_overflow(e):
+                    return None
+                (j,) = of
+                source.append((order.index(j), anonymous(move_columns(e, partial(add, -node.starts[j])))))
+            stem = stems[level + 1]
+            targets.append(Target(id(stem.log), stem.keys[probe.key], tuple(source), probe.input < i))
+        conditions = [Condition(_own_condition(join, j)) for j in order]
+        return cls(family, join, i, tuple(stems), tuple(targets), tuple(conditions))
+
+    def tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
+        """What its queries accept, by level; computed again when queries are added."""
+        version = queries.version, queries.removed
+        if self.known is None or self.known[0] != version:
+            self.known = version, self._tables(queries, functions)
+        return self.known[1]
+
+    def _tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
+        every = np.arange(len(queries))
+        boxes = [_ranges(c.attributes, c.of_queries(queries, every, functions)) for c in self.conditions]
+        widths = [stem.scan.widths(queries, every, functions) for stem in self.stems]
+        return MemberTables(len(queries), boxes, widths, queries.since_at(every))
+
+
+class MemberTables(NamedTuple):
+    size: int
+    boxes: list[dict[Expr, tuple[Ints, Ints]]]  # by level: the ranges of queries over attributes of the stream
+    widths: list[Ints]  # by level: the window of each query
+    since: Ints
+
+
+@dataclass
+class Level:
+    """Partial results, and their lineage: those of p are slots[starts[p]:starts[p + 1]]."""
+
+    origin: Ints
+    rows: list[Ints]
+    starts: Ints
+    slots: Ints
+
+    @property
+    def of_pair(self) -> Ints:
+        return np.repeat(np.arange(len(self.origin)), np.diff(self.starts))
+
+
+@dataclass
+class Tables:
+    """The queries of all members: what they accept at each level, and where they go next."""
+
+    attributes: dict[int, list[Expr]] = field(default_factory=dict)  # by log
+    boxes: list[Boxes] = field(default_factory=list)
+    widths: list[Ints] = field(default_factory=list)
+    since: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    next_target: list[Ints] = field(default_factory=list)  # by level and slot; -1: the route has ended
+    member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
+    targets: list[Target] = field(default_factory=list)
+    stems: list[LogStem] = field(default_factory=list)  # by target, that of some member
+
+
+class SharedRoutes:
+    """The routes of all families from one stream."""
+
+    def __init__(self) -> None:
+        self.members: list[Member] = []
+        self.built = 0  # partial results so far
+        self._known: tuple[tuple[tuple[int, int], ...], Tables] | None = None
+
+    def candidates(
+        self, batch: Delta, queries: Mapping[int, QueryRows], functions: Functions
+    ) -> dict[tuple[int, int], Candidates | None]:
+        """By join (its identity) and input of every member: the rows that it may emit, or None.
+
+        An empty dictionary means that members have to probe on their own.
+        """
+        try:
+            run = _Run(self, self._tables(queries, functions), batch, int(batch.first[0]))
+        except TooManyResults:
+            return {}
+        nothing: dict[tuple[int, int], Candidates | None] = {(id(m.join), m.input): None for m in self.members}
+        return nothing | run.results
+
+    def _tables(self, queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
+        versions = tuple((queries[m.family].version, queries[m.family].removed) for m in self.members)
+        if self._known is None or self._known[0] != versions:
+            self._known = versions, _assembled(self.members, queries, functions)
+        return self._known[1]
+
+
+class _Run:
+    """One batch on its way through the trie."""
+
+    def __init__(self, routes: SharedRoutes, tables: Tables, batch: Delta, first: int) -> None:
+        self.routes, self.tables, self.batch, self.first = routes, tables, batch, first
+        self.results: dict[tuple[int, int], Candidates] = {}
+        self._wanted: dict[int, Ints] = {}
+        origin = routes.members[0].stems[0]
+        attributes = tables.attributes[id(origin.log)]
+        values = _values(attributes, batch.columns, len(batch))
+        boxes = tables.boxes[0]
+        row, slot = accepted(boxes.first(len(attributes)), values, np.arange(len(tables.member)))
+        level = _level(np.arange(len(batch)), [], row, slot)
+        depth = 1
+        while len(level.origin):
+            level = self._next(level, depth)
+            depth += 1
+
+    def _next(self, level: Level, depth: int) -> Level:
+        going = self.tables.next_target[depth - 1][level.slots]
+        of_pair = level.of_pair
+        probed = [self._probe(level, of_pair, going == t, t, depth) for t in np.unique(going).tolist()]
+        parts = [p for p in probed if p is not None]
+        if not parts:
+            none = np.empty(0, np.int64)
+            return Level(none, [none] * depth, np.zeros(1, np.int64), none)
+        starts = np.concatenate([np.zeros(1, np.int64), *(np.diff(p.starts) for p in parts)]).cumsum()
+        rows = [np.concatenate([p.rows[d] for p in parts]) for d in range(depth)]
+        return Level(np.concatenate([p.origin for p in parts]), rows, starts, np.concatenate([p.slots for p in parts]))
+
+    def _probe(self, level: Level, of_pair: Ints, mine: Ints, t: int, depth: int) -> Level | None:
+        """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
+        tables, stem, target = self.tables, self.tables.stems[t], self.tables.targets[t]
+        log = stem.log
+        if not len(log):
+            return None
+        part = of_pair[mine]
+        new = np.append(True, part[1:] != part[:-1])
+        which = part[new]
+        starts, slots = np.append(np.nonzero(new)[0], len(part)), level.slots[mine]
+        origin = level.origin[which]
+        index = stem.index(target.key)
+        high = len(log) if target.sees_step else log.position_of(self.first)
+        least = int(self.batch.ts[origin].min())
+        longest = int(tables.widths[depth][slots].max(initial=0))
+        low = log.position_from(least - longest) if least > LEAST + longest else 0
+        wanted = self._wanted_slots(t, target, index, level, which)
+        counts = index.counts(wanted, low, high)
+        if counts.sum() > MOST_PARTIAL:
+            raise TooManyResults
+        probing, rows = index.matches(wanted, low, high, counts)
+        self.routes.built += len(rows)
+        if not len(rows):
+            return None
+        attributes = tables.attributes[id(log)]
+        used = {c for a in attributes for c in columns_of(a)}
+        columns = [log.column(c).take(rows) if c in used else None for c in range(len(log.types))]
+        boxes = tables.boxes[depth].first(len(attributes))
+        windows = Windows(tables.widths[0], tables.widths[depth], tables.since)
+        pairs = Pairing(probing, self.batch.ts[origin[probing]], log.ts[rows], log.arrivals[rows])
+        match, by = narrowed(boxes, _values(attributes, columns, len(rows)), windows, pairs, starts, slots)
+        before = [r[which] for r in level.rows]
+        self._finish(match, by, depth, origin[probing], [*(r[probing] for r in before), rows])
+        going_on = tables.next_target[depth][by] >= 0
+        if not going_on.any():
+            return None
+        return _level(origin[probing], [*(r[probing] for r in before), rows], match[going_on], by[going_on])
+
+    def _wanted_slots(self, t: int, target: Target, index: KeyIndex, level: Level, which: Ints) -> Ints:
+        """The slots that partial results want in a target. Keys of the arriving tuples are looked up once."""
+        origin = level.origin[which]
+        if all(at == 0 for at, _ in target.source):
+            if t not in self._wanted:
+                batch, n = self.batch, len(self.batch)
+                self._wanted[t] = index.wanted([evaluate(e, batch.columns, (), n) for _, e in target.source], n)
+            return self._wanted[t][origin]
+        values = []
+        for at, e in target.source:
+            if at == 0:
+                columns = columns_for(self.batch.take(origin), columns_of(e))
+            else:
+                stem = self._stem_at(level, which, at)
+                columns = stem.columns(e, level.rows[at - 1][which])
+            values.append(evaluate(e, columns, (), len(which)))
+        return index.wanted(values, len(which))
+
+    def _stem_at(self, level: Level, which: Ints, at: int) -> LogStem:
+        slot = int(level.slots[level.starts[which[0]]])
+        return self.routes.members[int(self.tables.member[slot])].stems[at]
+
+    def _finish(self, match: Ints, by: Ints, depth: int, origin: Ints, rows: Sequence[Ints]) -> None:
+        """Collects the results of members whose routes end at this level."""
+        done = self.tables.next_target[depth][by] < 0
+        if not done.any():
+            return
+        match, member = match[done], self.tables.member[by[done]]
+        for m in np.unique(member).tolist():
+            mine = np.unique(match[member == m])
+            owner = self.routes.members[m]
+            order = [p.input for p in owner.join.stems.node.probes[owner.input]]
+            found = {j: r[mine] for j, r in zip(order, rows, strict=True)}
+            self.results[id(owner.join), owner.input] = Candidates(self.batch.first[origin[mine]], found)
+
+
+def _level(origin: Ints, rows: Sequence[Ints], match: Ints, slots: Ints) -> Level:
+    """Partial results with their lineage, from pairs (match, slot) sorted by match."""
+    new = np.append(True, match[1:] != match[:-1])[: len(match)]
+    kept = match[new]
+    starts = np.append(np.nonzero(new)[0], len(match))
+    return Level(origin[kept], [r[kept] for r in rows], starts, slots)
+
+
+def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
+    tables, of_members = Tables(), [m.tables(queries[m.family], functions) for m in members]
+    starts = np.cumsum([0, *(x.size for x in of_members)])
+    slots, levels = int(starts[-1]), max((len(m.stems) for m in members), default=0)
+    known: dict[Target, int] = {}
+    tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
+    tables.since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
+    tables.next_target = [np.full(slots, -1, np.int64) for _ in range(levels)]
+    tables.widths = [np.zeros(slots, np.int64) for _ in range(levels)]
+    for member, own in zip(members, of_members, strict=True):
+        for level, stem in enumerate(member.stems):
+            exprs = tables.attributes.setdefault(id(stem.log), [])
+            exprs += [e for e in own.boxes[level] if e not in exprs]
+    most = max((len(a) for a in tables.attributes.values()), default=0)
+    shape = (most, slots)
+    tables.boxes = [Boxes(np.full(shape, LEAST), np.full(shape, MOST)) for _ in range(levels)]
+    for n, (member, own) in enumerate(zip(members, of_members, strict=True)):
+        mine = slice(starts[n], starts[n + 1])
+        for level, stem in enumerate(member.stems):
+            tables.widths[level][mine] = own.widths[level]
+            exprs = tables.attributes[id(stem.log)]
+            for e, (low, high) in own.boxes[level].items():
+                a = exprs.index(e)
+                tables.boxes[level].low[a, mine], tables.boxes[level].high[a, mine] = low, high
+        for level, target in enumerate(member.targets):
+            if target not in known:
+                known[target] = len(tables.targets)
+                tables.targets.append(target)
+                tables.stems.append(member.stems[level + 1])
+            tables.next_target[level][mine] = known[target]
+    return tables
+
+
+def _own_condition(join: StemJoin, i: int) -> Expr | None:
+    """The conditions with parameters on one input alone, over its own columns, without their names."""
+    node = join.stems.node
+    own = [
+        anonymous(move_columns(c, lambda x: x - node.starts[i]))
+        for c in conjuncts(node.condition)
+        if inputs_of(c, node.starts[:-1]) == {i} and params_of(c) and not may_overflow(c)
+    ]
+    return all_of(own)
+
+
+def _ranges(attributes: Sequence[Expr], conditions: Conditions) -> dict[Expr, tuple[Ints, Ints]]:
+    """By attribute, the first and last integer that each query accepts; clauses that are no ranges are left out."""
+    ranges = {}
+    for attribute, clauses in zip(attributes, conditions.single, strict=True):
+        if not clauses or any(isinstance(r.start, pa.Array) or r.null.any() for r in clauses):
+            continue
+        low, high = np.full(conditions.size, LEAST), np.full(conditions.size, MOST)
+        for r in clauses:
+            first = np.where(r.no_start, LEAST, r.start)
+            last = np.where(r.no_stop, MOST, np.where(r.stop == LEAST, LEAST, r.stop - (r.stop > LEAST)))
+            low[r.owner] = np.maximum(low[r.owner], first)
+            high[r.owner] = np.minimum(high[r.owner], last)
+        ranges[attribute] = low, high
+    return ranges
+
+
+def _values(attributes: Iterable[Expr], columns: Sequence[pa.Array], n: int) -> Values:
+    of = [as_integers(evaluate(a, columns, (), n)) for a in attributes]
+    numbers, missing = np.empty((len(of), n), np.int64), np.empty((len(of), n), np.bool_)
+    for i, (x, y) in enumerate(of):
+        numbers[i], missing[i] = x, y
+    return Values(numbers, missing)
