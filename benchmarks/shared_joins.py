@@ -76,13 +76,13 @@ def run(name: str, tree: Path, settings: Settings) -> Measured:
         said = json.loads(line)
         if "waits" in said:
             measured.memory[said["waits"]] = _memory(child.pid)
-            measured.events[said.pop("waits")] = said
+            measured.events.setdefault(said.pop("waits"), {}).update(said)
             child.stdin.write("\n")
             child.stdin.flush()
         elif said["event"] == "pushed":
             measured.seconds[said["rows"]] = said["seconds"]
         else:
-            measured.events[said.pop("event")] = said
+            measured.events.setdefault(said.pop("event"), {}).update(said)
     if child.wait():
         raise RuntimeError(f"the run of {settings.joins} joins failed with status {child.returncode}")
     measured.load = os.getloadavg()

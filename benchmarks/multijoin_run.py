@@ -1,0 +1,271 @@
+"""Document 2, Table 8 and Figure 4: multi-way window joins that run, row by row as printed, and in the engine.
+
+The algorithms of the document (`yardsticks/window_multijoins.py`, compiled) run Table 8, Figures 4(a) and 4(b), and all
+24 orders of Table 5, whose counted comparisons are held against the cost model. The engine runs Table 5 with higher
+rates and more distinct values (`RUNS`): by keys, and by nested loops (equality written as `r.k - s.k = 0`, which no
+index serves), in the best and the worst order of FROM, one row a push, and a hundredth of the window a push. In an
+engine that chooses its own orders, best and worst are the same. Results are compared by a hash.
+
+`--evaluate` and `--expire` are given to the engine as options of the family, if it has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+
+import eddyline
+from benchmarks._chart import Panel, draw
+from benchmarks._report import Figure, report
+from benchmarks.yardsticks.window_multijoins import WindowMultijoin, arrivals, hash_of_results
+from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, time_window
+from eddyline.routing.route_search import multiway_cost
+
+REPEATS = 5
+INTERVALS = (0, 1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 50)  # units of time; 0 is eager
+SLOW_BUCKETS = {"equal": None, "1 to slow": 1, "5 to slow": 5, "10 to slow": 10}
+MEAN_BUCKETS = tuple(range(3, 16))
+BEST, WORST = (0, 1, 2, 3), (3, 2, 1, 0)  # orders of Table 5
+RUNS = (  # of the engine: algorithm, order, and by how much the rates are higher
+    ("hash", BEST, 10),
+    ("hash", WORST, 10),
+    ("hash", BEST, 2),
+    ("nested loop", BEST, 2),
+    ("nested loop", WORST, 2),
+)
+BATCH = 0.01  # of the shortest window
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Parameters of the document. A unit of time has as many arrivals as all rates together."""
+
+    rates: tuple[float, ...]
+    windows: tuple[float, ...]
+    distinct: tuple[int, ...]
+
+    @property
+    def unit(self) -> int:
+        return round(sum(self.rates))
+
+    @property
+    def ticks(self) -> list[int]:
+        return [round(w * self.unit) for w in self.windows]
+
+    def faster(self, times: int) -> Streams:
+        """With higher rates and as many more distinct values: rows have the same number of partners."""
+        rates, distinct = (tuple(times * x for x in values) for values in (self.rates, self.distinct))
+        return Streams(rates, self.windows, distinct)
+
+    def multijoin(self, order: Sequence[int], buckets: Sequence[int], interval: float, rows: int) -> WindowMultijoin:
+        given = arrivals(self.rates, self.distinct, rows, seed=8)
+        return WindowMultijoin(given, order, self.ticks, buckets, round(interval * self.unit))
+
+
+TABLE_5 = Streams((10, 1, 1, 3), (100, 100, 200, 100), (500, 50, 40, 5))
+EQUAL = Streams((1, 1, 1, 1), (100,) * 4, (50,) * 4)
+FAST_FOURTH = Streams((1, 1, 1, 50), (100,) * 4, (50,) * 4)
+
+
+def throughput(streams: Streams, order: Sequence[int], buckets: Sequence[int], interval: float, rows: int) -> float:
+    """Rows per second of processor time, by the median, once the windows are full."""
+    rates, fill = [], 2 * max(streams.ticks)
+    for _ in range(REPEATS):
+        join = streams.multijoin(order, buckets, interval, fill + rows)
+        join.run(fill)
+        began = time.process_time()
+        join.run(fill + rows)
+        rates.append(rows / (time.process_time() - began))
+    return median(rates)
+
+
+def table_8() -> dict[str, tuple[float, float]]:
+    """Rows per second of the best and of the worst order."""
+    found = {}
+    for name, buckets in (("nested loop", 1), ("hash", 5)):
+        for interval in (0, 5, 10):
+            label = f"{'lazy' if interval else 'eager'} {name}" + (f", tau = {interval}" if interval else "")
+            best, worst = (throughput(TABLE_5, o, [buckets] * 4, interval, 5_000 * buckets) for o in (BEST, WORST))
+            found[label] = best, worst
+    return found
+
+
+def figure_4a() -> dict[str, list[float]]:
+    kinds = {"nested loop": 1, "hash, 2 buckets": 2, "hash, 10 buckets": 10, "hash, 30 buckets": 30}
+    return {
+        name: [throughput(EQUAL, BEST, [b] * 4, interval, 20_000) for interval in INTERVALS]
+        for name, b in kinds.items()
+    }
+
+
+def figure_4b() -> dict[str, list[tuple[float, float]]]:
+    """(mean buckets, rows per second); the fast stream has all buckets that the slow ones leave."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, slow in SLOW_BUCKETS.items():
+        for mean in MEAN_BUCKETS:
+            fast = mean if slow is None else 4 * mean - 3 * slow
+            if fast >= 1:
+                buckets = [slow or mean] * 3 + [fast]
+                lines.setdefault(name, []).append((mean, throughput(FAST_FOURTH, BEST, buckets, 5, 20_000)))
+    return lines
+
+
+def counted_orders() -> dict[str, tuple[float, float]]:
+    """For every order of Table 5: comparisons per unit of time as predicted, and as counted in a nested-loop join."""
+    windows = zip(TABLE_5.rates, TABLE_5.windows, TABLE_5.distinct, strict=True)
+    statistics = JoinStatistics(tuple(time_window(*w) for w in windows))
+    found, fill, rows = {}, 2 * max(TABLE_5.ticks), 30_000
+    for order in permutations(range(4)):
+        join = TABLE_5.multijoin(order, [1] * 4, 0, fill + rows)
+        join.run(fill)
+        counted = join.run(fill + rows).comparisons * TABLE_5.unit / rows
+        predicted = multiway_cost(statistics, JoinGraph.on_common_key(4), order, EAGER)
+        found["".join(str(s + 1) for s in order)] = predicted, counted
+    return found
+
+
+class EngineRun:
+    """Table 5 in the engine, with the inputs in a given order of FROM; event times are arrival numbers."""
+
+    def __init__(self, streams: Streams, order: Sequence[int], algorithm: str, options: str, rows: int) -> None:
+        self.streams, self.at = streams, 0
+        self.rows = arrivals(streams.rates, streams.distinct, rows, seed=8)
+        self.db = eddyline.connect()
+        for s in range(4):
+            self.db.execute(f"CREATE STREAM s{s} (k BIGINT, id BIGINT, ts TIMESTAMP) WATERMARK ts")
+        sources = ", ".join(f"s{s} [RANGE {streams.ticks[s]} MILLISECONDS]" for s in order)
+        equal = "s{}.k = s{}.k" if algorithm == "hash" else "s{}.k - s{}.k = 0"
+        condition = " AND ".join(equal.format(a, b) for a, b in combinations(order, 2))
+        self.db.execute(
+            f"CREATE QUERY FAMILY f {options} AS SELECT s0.id AS i0, s1.id AS i1, s2.id AS i2, s3.id AS i3 "
+            f"FROM {sources} WHERE {condition}"
+        )
+        self.db.register("f", pa.table({"query": ["q"]}))
+
+    def push(self, until: int, batch: int) -> tuple[float, int, int]:
+        """Pushes rows up to an arrival number: seconds until counted, the number of results and their hash."""
+        seconds, results, hashed = 0.0, 0, 0
+        while self.at < until:
+            end = min(self.at + batch, until)
+            given = {}
+            for s in np.unique(self.rows.stream[self.at : end]).tolist():
+                ids = self.at + np.nonzero(self.rows.stream[self.at : end] == s)[0]
+                ts = pa.array(1000 * ids, pa.timestamp("us"))
+                given[f"s{s}"] = pa.table({"k": self.rows.key[ids], "id": ids, "ts": ts})
+            began = time.perf_counter()
+            changes = self.db.push(given)
+            changes.count()
+            seconds += time.perf_counter() - began
+            table = changes.rows("f")
+            results += table.num_rows
+            chosen = np.stack([table.column(f"i{s}").to_numpy() for s in range(4)])
+            hashed = (hashed + hash_of_results(chosen)) % 2**64
+            self.at = end
+        return seconds, results, hashed
+
+
+def in_engine(options: str) -> tuple[dict[str, float], int]:
+    """Rows per second of each way to run Table 5, and how many of them gave other results than the yardstick."""
+    rates, wrong = dict[str, float](), 0
+    for algorithm, order, scale in RUNS:
+        streams = TABLE_5.faster(scale)
+        fill, batch = max(streams.ticks), hundredth(streams)
+        pushes = ((1, 200), (batch, 40 * batch))
+        end = fill + sum(rows for _, rows in pushes)
+        run, expected = EngineRun(streams, order, algorithm, options, end), streams.multijoin(BEST, [50] * 4, 0, end)
+        run.push(fill, batch)
+        expected.run(fill)
+        for size, rows in pushes:
+            seconds, results, hashed = run.push(run.at + rows, size)
+            counted = expected.run(run.at)
+            wrong += (counted.results, counted.hash) != (results, hashed)
+            name = "best" if order == BEST else "worst"
+            rates[f"{algorithm}, {name} order, rates times {scale}, {size:,} rows a push"] = rows / seconds
+    return rates, wrong
+
+
+def hundredth(streams: Streams) -> int:
+    """Rows of all streams in a hundredth of the shortest window."""
+    return round(BATCH * min(streams.ticks))
+
+
+def main(options: str = "") -> bool:
+    throughput(EQUAL, BEST, [2] * 4, 1, 100)  # compiles
+    orders, table, by_interval, by_buckets = counted_orders(), table_8(), figure_4a(), figure_4b()
+    engine, wrong = in_engine(options)
+    off = {o: abs(counted / predicted - 1.0) for o, (predicted, counted) in orders.items()}
+    figures = [
+        Figure(
+            "Table 5, 24 orders: counted comparisons against predicted, at most off by",
+            100 * max(off.values()),
+            "%",
+            10,
+        ),
+        *(
+            Figure(f"Table 8: {name}, {which} order", rate, "rows/s")
+            for name, both in table.items()
+            for which, rate in zip(("best", "worst"), both, strict=True)
+        ),
+    ]
+    best, worst = table["eager nested loop"]
+    figures += [
+        Figure("Table 8: best against worst order, eager nested loop", best / worst, "times", least=4),
+        Figure("Table 8: hash with 5 buckets against nested loop, best order", table["eager hash"][0] / best, "times"),
+        Figure("Figure 4(a): hash with 30 buckets against nested loop, at best", _gain(by_interval), "times", least=5),
+        *(Figure(f"engine: {name}", rate, "rows/s") for name, rate in engine.items()),
+        Figure("engine: runs with other results than the yardstick", wrong, "", 0),
+    ]
+    for algorithm, order, scale in RUNS:
+        if order != BEST:
+            continue
+        batch = hundredth(TABLE_5.faster(scale))
+        one, many = (engine[f"{algorithm}, best order, rates times {scale}, {n:,} rows a push"] for n in (1, batch))
+        least = 20 if scale == 10 else None
+        figures.append(Figure(f"engine: {algorithm}, {batch} rows a push against 1", many / one, "times", least=least))
+    hashed, scanned = (engine[f"{a}, best order, rates times 2, 30 rows a push"] for a in ("hash", "nested loop"))
+    figures.append(Figure("engine: hash against nested loop, 30 rows a push", hashed / scanned, "times", least=5))
+    units = [float(i) for i in INTERVALS]
+    panels = [
+        Panel(
+            "Four equal windows (Figure 4a); 0 is eager",
+            "tau",
+            "rows/s",
+            {n: (units, r) for n, r in by_interval.items()},
+        ),
+        Panel(
+            "A fourth stream 50 times as fast, tau = 5 (Figure 4b)",
+            "mean buckets",
+            "rows/s",
+            {n: ([x for x, _ in points], [y for _, y in points]) for n, points in by_buckets.items()},
+        ),
+        Panel(
+            "Comparisons of the 24 orders of Table 5",
+            "predicted",
+            "counted",
+            {"orders": tuple(map(list, zip(*sorted(orders.values()), strict=True)))},  # type: ignore[dict-item]
+        ),
+    ]
+    draw("multijoin-run", panels)
+    series = {"table 8": table, "tau": INTERVALS, "figure 4a": by_interval, "figure 4b": by_buckets}
+    return report("multijoin-run", figures, series | {"table 5 (predicted, counted)": orders, "engine": engine})
+
+
+def _gain(by_interval: dict[str, list[float]]) -> float:
+    return max(by_interval["hash, 30 buckets"]) / max(by_interval["nested loop"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--evaluate", help="how often the engine evaluates the join, such as '5 seconds'")
+    parser.add_argument("--expire", help="how often the engine expires rows")
+    given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    chosen_options = ", ".join(f"{name} = '{value}'" for name, value in given.items())
+    sys.exit(0 if main(f"WITH ({chosen_options})" if given else "") else 1)
