@@ -71,9 +71,3 @@ def cheapest(orders: Sequence[Order], cost: Callable[[Order], float]) -> Order:
     costed = [(cost(order), order) for order in orders]
     least = min(c for c, _ in costed)
     return next(order for c, order in costed if c <= least * SLACK)
-
-
-def best_global_order(statistics: JoinStatistics, graph: JoinGraph, schedule: Schedule = EAGER) -> Order:
-    """The cheapest of all n! orders."""
-    orders = list(permutations(range(graph.inputs)))
-    return cheapest(orders, lambda order: multiway_cost(statistics, graph, order, schedule))

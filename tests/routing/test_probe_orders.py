@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from eddyline.routing.global_orders import (
-    best_global_order,
     by_selectivity,
     general_heuristic_order,
     heuristic_order,
@@ -49,6 +48,11 @@ def random_join(rnd: Random, inputs: int, *, predicates: int = 0) -> tuple[JoinS
     )
     thetas = tuple(ThetaStatistics(rnd.uniform(0.01, 1.0), rnd.choice([0.0, 5.0, 500.0])) for _ in range(predicates))
     return JoinStatistics(of_inputs, thetas), JoinGraph(inputs, tuple(classes), tuple(reads))
+
+
+def best_global_order(statistics: JoinStatistics, graph: JoinGraph) -> tuple[int, ...]:
+    """The cheapest of all n! orders that origins could follow together."""
+    return min(permutations(range(graph.inputs)), key=lambda order: multiway_cost(statistics, graph, order, EAGER))
 
 
 def avoids_cross_products(graph: JoinGraph, order: tuple[int, ...]) -> bool:
