@@ -42,7 +42,7 @@ class Settings:
     pushes: list[list[int]]
     share: float  # of the values of v that the range of a query selects
     fill: int = 10_000  # rows a push
-    added: bool = False  # whether further queries are added at the end
+    extra: Literal["no", "control", "added"] = "no"  # further pushes at the end, without and with further queries
 
 
 def mixed(x: Words) -> Words:
@@ -211,17 +211,18 @@ def measure(settings: Settings) -> None:
     state = engine.indexes.state() if isinstance(engine, Intermediates) else {}
     wait("full", **state)
     tell(event="answers", hash=f"{run.hash:016x}", results=run.results, pushed=sum(run.pushed))
-    if settings.added and isinstance(engine, Eddyline):
+    if settings.extra != "no" and isinstance(engine, Eddyline):
         add_queries(run, engine)
 
 
 def add_queries(run: Run, engine: Eddyline) -> None:
     """Adds queries to those that run: a second selection over a triple, and a condition of another shape. Memory is
-    read at once, and again after a whole window of every stream, when the state of a query has its full size."""
+    read at once, and again after a whole window of every stream, when the state of a query has its full size. A control
+    makes the same pushes and adds none: memory also changes with the moment at which segments are merged."""
     run.fill()
     wait("steady")
     for kind, condition in {"selection": "s0.v >= 0.15 AND s0.v < 0.19", "shape": "s0.v + s1.v > s2.v"}.items():
-        seconds = engine.add(kind, condition)
+        seconds = engine.add(kind, condition) if run.settings.extra == "added" else 0.0
         wait(f"{kind} added", seconds=seconds)
         run.fill()
         wait(f"{kind} steady")
