@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from typing import Any, TypeAlias
 
 from eddyline.aggregates import AGGREGATES
 from eddyline.reference.scalar import Udfs, value
 from eddyline.reference.values import Row, canonical, comparable, fit
 from eddyline.sql import bound
-from eddyline.sql.bound import Expr, Query, SelectBlock, Source, StreamSource, TableSource
+from eddyline.sql.bound import Call, Column, Expr, Query, SelectBlock, Source, StreamSource, TableSource, walk
 
 Item: TypeAlias = tuple[Row, int | None]
 Contents: TypeAlias = Callable[[StreamSource | TableSource, int | None], Iterable[Item]]
@@ -46,7 +46,7 @@ class _Evaluation:
         return [(row, None) for row in kept.elements()]
 
     def _block(self, block: SelectBlock) -> list[Item]:
-        items = [(row, newest) for row, newest in self._joined(block) if self._holds(block.where, row)]
+        items = self._joined(block)
         if block.keys is not None:
             items = [(row, None) for row in self._groups(block, [row for row, _ in items])]
         items = [
@@ -58,14 +58,35 @@ class _Evaluation:
             items = [(row, None) for row in dict.fromkeys(comparable(row) for row, _ in items)]
         return items
 
-    def _joined(self, block: SelectBlock) -> Iterator[Item]:
-        """The cross product; non-retroactive tables are read last, because their version depends on the other rows."""
-        empty: list[Item] = [((), None)]
-        for first in product(*(empty if _is_historic(s) else self._source(s, None) for s in block.sources)):
-            newest = max((seq for _, seq in first if seq is not None), default=None)
-            parts = zip(block.sources, first, strict=True)
-            for items in product(*(self._source(s, newest) if _is_historic(s) else [item] for s, item in parts)):
-                yield tuple(v for row, _ in items for v in row), newest
+    def _joined(self, block: SelectBlock) -> list[Item]:
+        """The rows of the cross product for which the condition holds.
+
+        Sources are joined one by one, non-retroactive tables last, because their version depends on the other rows.
+        Each part of the condition is applied as soon as all its columns have values; columns to come are NULL.
+        """
+        first = list(accumulate((len(s.fields) for s in block.sources), initial=0))  # column of each source
+        waiting, known = conjuncts(block.where), set[int]()
+        items: list[Item] = [((None,) * first[-1], None)]
+        for number in sorted(range(len(block.sources)), key=lambda i: _is_historic(block.sources[i])):
+            start, stop = first[number], first[number + 1]
+            known.update(range(start, stop))
+            ready = [c for c in waiting if {e.index for e in walk(c) if isinstance(e, Column)} <= known]
+            waiting = [c for c in waiting if c not in ready]
+            items = [
+                (joined, _newer(newest, seq))
+                for (row, newest), (part, seq) in self._pairs(items, block.sources[number])
+                if self._all_hold(ready, joined := (*row[:start], *part, *row[stop:]))
+            ]
+        return items
+
+    def _pairs(self, items: list[Item], source: Source) -> Iterator[tuple[Item, Item]]:
+        if not _is_historic(source):
+            yield from product(items, self._source(source, None))
+            return
+        versions = {newest: list(self._source(source, newest)) for newest in {newest for _, newest in items}}
+        for item in items:
+            for version in versions[item[1]]:
+                yield item, version
 
     def _source(self, source: Source, newest: int | None) -> Iterable[Item]:
         return self.items(source.query) if isinstance(source, bound.DerivedSource) else self.contents(source, newest)
@@ -88,8 +109,22 @@ class _Evaluation:
     def _holds(self, condition: Expr | None, row: Row) -> bool:
         return condition is None or self._value(condition, row) is True
 
+    def _all_hold(self, conditions: list[Expr], row: Row) -> bool:
+        return all(self._value(c, row) is True for c in conditions)
+
     def _value(self, expr: Expr, row: Row) -> Any:
         return value(expr, row, self.params, self.udfs)
+
+
+def conjuncts(condition: Expr | None) -> list[Expr]:
+    """The parts of a condition that must all hold."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [c for arg in condition.args for c in conjuncts(arg)]
+    return [] if condition is None else [condition]
+
+
+def _newer(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
 
 
 def _is_historic(source: Source) -> bool:

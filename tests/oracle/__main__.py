@@ -9,20 +9,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
 from eddyline.index.ranges.range_search import STRATEGIES
-from tests.oracle import test_oracle, test_range_joins
+from tests.oracle import join_scenarios, test_oracle, test_range_joins
 from tests.oracle.range_joins import KINDS as RANGE_KINDS
 
 AT_ONCE = 20  # scenarios a process plays for one class before it reports
 
 
-def tasks(seed: int) -> Iterator[tuple[str, int]]:
+KINDS = [*test_oracle.KINDS, "range join", "multi-way join"]
+
+
+def tasks(seed: int, kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
     """(class, first seed) without end, the classes in turn."""
-    kinds = [*test_oracle.KINDS, "range join"]
     for first in count(seed, AT_ONCE):
         for kind in kinds:
             yield kind, first
@@ -39,6 +41,8 @@ def play(task: tuple[str, int]) -> tuple[str, int, list[str]]:
                 compared += test_range_joins.play(
                     RANGE_KINDS[seed % len(RANGE_KINDS)], strategies[seed // len(RANGE_KINDS) % len(strategies)], seed
                 )
+            elif kind == "multi-way join":
+                compared += join_scenarios.play(seed)
             else:
                 compared += test_oracle.play(kind, seed)
         except Exception as e:
@@ -51,13 +55,14 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000, help="play at least so many")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--kind", choices=KINDS, nargs="*", default=KINDS, help="play only cases of these classes")
     given = parser.parse_args()
     compared: Counter[str] = Counter()
     differences: list[str] = []
-    waiting = tasks(given.seed)
+    waiting = tasks(given.seed, given.kind)
     with ProcessPoolExecutor(given.processes) as pool:
         while compared.total() < given.cases:
-            for kind, cases, differ in pool.map(play, islice(waiting, 2 * len(test_oracle.KINDS) + 2)):
+            for kind, cases, differ in pool.map(play, islice(waiting, 2 * max(len(given.kind), given.processes))):
                 compared[kind] += cases
                 differences += differ
             print(f"{compared.total()} cases, {len(differences)} differences", file=sys.stderr, flush=True)
