@@ -79,7 +79,7 @@ class RunningFamily:
         self._changes: int | None = 0
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
-        self._reach: dict[str, tuple[int, int]] = {}  # by stream: (version of the query table, reach)
+        self._reach: dict[str, tuple[tuple[int, int], int]] = {}  # by stream: (version and live queries, reach)
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
         # With policy 'max', a log may hold tuples that a family of several streams has not seen.
@@ -233,10 +233,11 @@ class RunningFamily:
     def reach(self, stream: str) -> int:
         """The length of its widest window on a stream, in microseconds."""
         queries = self.family.queries.rows()
-        version, widest = self._reach.get(stream, (None, 0))
-        if version != queries.version:
+        known, widest = self._reach.get(stream, (None, 0))
+        version = queries.version, self.family.queries.live  # the version alone does not change with drops
+        if known != version:
             widest = self._widest(stream, queries)
-            self._reach[stream] = queries.version, widest
+            self._reach[stream] = version, widest
         return widest
 
     def _widest(self, stream: str, queries: QueryRows) -> int:

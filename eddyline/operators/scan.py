@@ -31,7 +31,7 @@ class StreamScan(Operator):
         self._constant: int | None = None
         if isinstance(size, Constant) and size.value is not None:
             self._constant = size.value // timedelta(microseconds=1)
-        self._largest = (-2, 0)  # (version of the query table, size)
+        self._largest: tuple[tuple[int, int] | None, int] = None, 0  # (version and number of queries), size
 
     def pull(self, step: Step) -> Delta:
         arrived = step.streams.get(self.stream)
@@ -51,12 +51,13 @@ class StreamScan(Operator):
         if not self.pending:
             return self._constant
         queries = step.queries
-        if self._largest[0] != queries.version or queries.version < 0:
+        version = queries.version, int(np.count_nonzero(queries.alive))  # the version alone does not change with drops
+        if self._largest[0] != version or queries.version < 0:
             live = queries.live()
             size = self.pending[0].size
             sizes = evaluate(size, (), queries.params_at(params_of(size), live), len(live), step.functions)
             widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-            self._largest = queries.version, max(0, int(widths.max(initial=0)))
+            self._largest = version, max(0, int(widths.max(initial=0)))
         return self._largest[1]
 
     def widths(self, queries: QueryRows, positions: Ints, functions: Functions) -> Ints:
