@@ -110,8 +110,8 @@ class Arriving:
             self._again[name] = event
         return event
 
-    def go(self) -> Event:
-        """A query, or a family with all its queries, is dropped; perhaps it is added again later."""
+    def go(self, *, families: bool = True) -> Event:
+        """A query, or one of the `families` with all its queries, is dropped; perhaps it is added again later."""
         rnd = self._rnd
         name = rnd.choice(self.standing)
         event = self._again[name]
@@ -119,7 +119,7 @@ class Arriving:
             self.waiting.append(
                 self._members(event[1]) if event[0] == "family" else ("register", self._name(), event[2])
             )
-        if event[0] == "family" and rnd.random() < 0.4:
+        if families and event[0] == "family" and rnd.random() < 0.4:
             gone = [q for q in self.standing if self._again[q][:2] == event[:2]]
             self.standing = [q for q in self.standing if q not in gone]
             return "drop family", event[1], gone

@@ -17,8 +17,8 @@ from tests.oracle.schema import Function, Schema
 _COLUMNS = "a INT, b BIGINT, c DOUBLE, n STRING"
 STREAMS = dict.fromkeys("rsvw", f"{_COLUMNS}, f BOOLEAN")
 TABLES = {
-    "t": (f"id INT, {_COLUMNS}", ""),
-    "u": (f"id INT, {_COLUMNS}", "NON RETROACTIVE"),
+    "m": (f"id INT, {_COLUMNS}", ""),
+    "e": (f"id INT, {_COLUMNS}", "NON RETROACTIVE"),
     "k": (f"id INT PRIMARY KEY, {_COLUMNS}", ""),
     "o": (f"id INT PRIMARY KEY, {_COLUMNS}", "NON RETROACTIVE"),
 }

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from eddyline.reference import Change, Reference, canonical, normalise, unmatched
 from tests.oracle import queries
 from tests.oracle.scenario import Player, Scenario, micros, tell
+from tests.oracle.schema import SMALL, Schema
 from tests.spark.inputs import Batch, Row
 
 Fold = dict[tuple[Row, int], int]
@@ -54,8 +55,8 @@ class Arrivals:
 class InProcess(Player):
     """The in-process host; keeps the logs of dropped queries too."""
 
-    def __init__(self, delays: Mapping[str, int]) -> None:
-        super().__init__(Scenario(dict(delays), [("family", name, []) for name in queries.FAMILIES]))
+    def __init__(self, delays: Mapping[str, int], schema: Schema = SMALL) -> None:
+        super().__init__(Scenario(dict(delays), [("family", name, []) for name in schema.families], schema=schema))
         self.db.function("held", lambda a, where: a, ["INT", "STRING"], "INT")  # as `job.py` has it
         self.ended: dict[str, Fold] = {}
         self.clocks: dict[str, int] = {}  # of dropped queries, when they were dropped
@@ -68,14 +69,25 @@ class InProcess(Player):
     def change_table(self, table: str, inserts: list[Row], deletes: list[Row]) -> None:
         """Spark may find a file before one that came earlier, while it lists them: to delete what is not there yet does
         nothing."""
-        there = Counter(tuple(r.values()) for r in self.db.definitions.tables[table].to_arrow().to_pylist())
+        there = Counter(map(canonical, self._contents(table)))
         wanted: Counter[Row] = Counter()
         found = []
         for row in deletes:
-            wanted[row] += 1
-            if wanted[row] <= there[row]:
+            wanted[key := canonical(row)] += 1
+            if wanted[key] <= there[key]:
                 found.append(row)
         super().change_table(table, inserts, found)
+
+    def by_key(self, event: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A change of a table with a primary key, as a source applies it: whatever has one of its keys is replaced."""
+        if event[0] != "table" or not (key := self.db.catalog.tables[event[1]].key):
+            return event
+        _, table, inserts, deletes = event
+        keys = {tuple(row[i] for i in key) for row in (*inserts, *deletes)}
+        return "table", table, inserts, [row for row in self._contents(table) if tuple(row[i] for i in key) in keys]
+
+    def _contents(self, table: str) -> list[Row]:
+        return [tuple(r.values()) for r in self.db.definitions.tables[table].to_arrow().to_pylist()]
 
     def end(self, name: str) -> None:
         family, _ = self.db.registry.query(name)

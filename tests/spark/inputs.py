@@ -15,6 +15,7 @@ from tests.oracle import queries
 from tests.oracle.bands import band_queries
 from tests.oracle.deep import deep_query
 from tests.oracle.scenario import START, at, stream_row, table_change
+from tests.oracle.schema import SMALL, Schema
 
 Row = tuple[Any, ...]
 Event = tuple[Any, ...]  # as in the oracle: ("register", …), ("family", …), ("drop", …), ("table", …)
@@ -24,6 +25,7 @@ STREAM = pa.schema([*_NUMBERS, ("n", pa.string()), ("f", pa.bool_()), ("ts", pa.
 CHANGES = {
     "t": pa.schema([("op", pa.string()), ("id", pa.int32()), ("a", pa.int32()), ("n", pa.string())]),
     "u": pa.schema([("op", pa.string()), ("a", pa.int32()), ("n", pa.string()), ("x", pa.float64())]),
+    **dict.fromkeys("meko", pa.schema([("op", pa.string()), ("id", pa.int32()), *_NUMBERS, ("n", pa.string())])),
 }
 WIDE: dict[str, dict[str, Any]] = {  # parameters for which there is a lot to tell
     "fa": {"lo": -1.0, "hi": 2.25},
@@ -74,50 +76,49 @@ def _table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
 def script(
     folder: Path,
     delays: Mapping[str, int],
-    families: Iterable[str] = queries.FAMILIES,
+    families: Iterable[str] | None = None,
     streams: str = "",
     sinks: Sequence[str] = (),
     idle: int | None = None,
+    schema: Schema = SMALL,
 ) -> str:
-    """A pipeline of these families; `streams` are options of the streams' sources, `sinks` come before the one `out`.
+    """A pipeline of these families, or of all. `streams` are options of the streams' sources; `sinks` precede `out`.
 
     `idle` is the silence, in milliseconds, after which a stream no longer holds back the others.
     Of a table one file is taken at a time, for files of one micro-batch have no order, and changes need theirs.
     """
     statements = []
     limit = "" if idle is None else f" IDLE AFTER INTERVAL {idle} MILLISECONDS"
-    for name in (*queries.STREAMS, *queries.TABLES):
+    for name in (*schema.streams, *schema.tables):
         (folder / "in" / name).mkdir(parents=True, exist_ok=True)
-        more = ", maxFilesPerTrigger '1'" if name in queries.TABLES else streams
+        more = ", maxFilesPerTrigger '1'" if name in schema.tables else streams
         using = f"USING parquet OPTIONS (path '{folder}/in/{name}'{more})"
-        if name in queries.TABLES:
-            columns, kind = queries.TABLES[name]
+        if name in schema.tables:
+            columns, kind = schema.tables[name]
             statements.append(f"CREATE TABLE {name} ({columns}) {kind} {using}")
         else:
             delay = f"WATERMARK ts DELAY OF INTERVAL {delays[name]} SECONDS{limit}"
-            statements.append(f"CREATE STREAM {name} ({queries.STREAMS[name]}, ts TIMESTAMP) {delay} {using}")
-    for name in families:
-        params, text = queries.FAMILIES[name]
+            statements.append(f"CREATE STREAM {name} ({schema.streams[name]}, ts TIMESTAMP) {delay} {using}")
+    for name in schema.families if families is None else families:
+        params, text = schema.families[name]
         statements.append(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
     return ";\n".join([*statements, *sinks, f"CREATE SINK out USING parquet OPTIONS (path '{folder}/out')"])
 
 
-def carry_out(target: Any, event: Event) -> None:
+def carry_out(target: Any, event: Event, schema: Schema = SMALL) -> None:
     """A change of the catalog, on a pipeline or its PipelineCatalog."""
     match event:
         case ("register", name, text):
             target.execute(f"CREATE CONTINUOUS QUERY {name} AS {text}")
         case ("family", family, rows):
-            target.register(family, parameters(family, rows))
+            target.register(family, parameters(family, rows, schema))
         case ("drop", name):
             target.execute(f"DROP CONTINUOUS QUERY {name}")
 
 
-def parameters(family: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def parameters(family: str, rows: Sequence[Mapping[str, Any]], schema: Schema = SMALL) -> pa.Table:
     kinds = {"INT": pa.int32(), "DOUBLE": pa.float64(), "STRING": pa.string()}
-    types = {"query": pa.string()} | {
-        name: kinds[kind] for name, kind in (p.split() for p in queries.FAMILIES[family][0].split(", "))
-    }
+    types = {"query": pa.string()} | {name: kinds[kind] for name, kind in schema.parameters(family)}
     return pa.table({name: pa.array([r[name] for r in rows], type_) for name, type_ in types.items()})
 
 

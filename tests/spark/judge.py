@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from eddyline.reference import Reference
-from tests.oracle import queries
 from tests.oracle.scenario import micros, tell
+from tests.oracle.schema import SMALL, Schema
 from tests.spark.expected import Delivered, Expected, Fold, InProcess, check, differences
 from tests.spark.inputs import Batch, Row
 
@@ -60,8 +60,8 @@ class Marks:
 class Timed(Reference):
     """The reference, with watermarks that are given to it."""
 
-    def __init__(self, marks: Marks) -> None:
-        super().__init__()
+    def __init__(self, marks: Marks, schema: Schema) -> None:
+        super().__init__(udfs={name: f.body for name, f in schema.functions.items()})
         self.marks = marks
 
     def watermark(self, stream: str) -> int:
@@ -69,14 +69,14 @@ class Timed(Reference):
 
 
 class Judge:
-    def __init__(self, delays: Mapping[str, int], idle: int | None = None) -> None:
+    def __init__(self, delays: Mapping[str, int], idle: int | None = None, schema: Schema = SMALL) -> None:
         self.marks = Marks(delays, idle)
-        self.host = InProcess(delays)
-        self.reference = Timed(self.marks)
-        for name in queries.STREAMS:
+        self.host = InProcess(delays, schema)
+        self.reference = Timed(self.marks, schema)
+        for name in schema.streams:
             declared = self.host.db.catalog.streams[name]
             self.reference.create_stream(name, declared.fields, declared.time, declared.delay)
-        for name in queries.TABLES:
+        for name in schema.tables:
             self.reference.create_table(name)
         self.late: dict[str, list[Row]] = {s: [] for s in delays}
         self.taken = 0
@@ -86,6 +86,7 @@ class Judge:
         for event in (*batch.events, *batch.changes):
             if event[0] == "drop":
                 self._hold(event[1])
+            event = self.host.by_key(event)
             tell(self.reference, self.host, event)
             self.host.play(event)
         on_time = {s: self._on_time(s, parts) for s, parts in batch.rows.items()}

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.spark import Pipeline
 from eddyline.spark.run.pipeline_run import PipelineRun
 from eddyline.spark.run.progress import BatchFigures
-from tests.oracle import queries
+from tests.oracle.schema import SMALL, Schema
 from tests.spark.expected import Delivered
 from tests.spark.inputs import Batch, Event, carry_out, script
 from tests.spark.job import ONE_FILE
@@ -31,22 +31,24 @@ class Live:
         spark: SparkSession,
         folder: Path,
         delays: Mapping[str, int],
-        families: Iterable[str] = queries.FAMILIES,
+        families: Iterable[str] | None = None,
         sinks: Sequence[str] = (),
         streams: str = "",
         idle: int | None = None,
+        schema: Schema = SMALL,
         **options: Any,
     ) -> None:
         """`sinks` are declared before the one of files; `streams` and `idle` are as in `script`."""
         self.spark, self.folder = spark, folder
-        self.judge = Judge(delays, idle)
+        self.schema = schema
+        self.judge = Judge(delays, idle, schema)
         self.options = {"buckets": 2, "on_error": "null"} | options
         self.commits: dict[int, list[Event]] = {}
         self.consumers: dict[str, Callable[[DataFrame, int], None]] = {}
         self.caches: Counter[str] = Counter()  # how buckets were found: "hit" or "miss"
         self._files = 0
         self._run: PipelineRun | None = None
-        (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle))
+        (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle, schema))
         self.open()
 
     def open(self) -> None:
@@ -55,6 +57,9 @@ class Live:
         self.pipe.spark.conf.set("spark.sql.files.openCostInBytes", ONE_FILE)
         self.pipe.spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1000")
         self.pipe.listen(self._note)
+        for name, f in self.schema.functions.items():
+            if self.pipe.catalog.catalog.functions.get(name) is None:
+                self.pipe.function(name, f.body, f.takes, f.gives)
 
     def _note(self, figures: BatchFigures) -> None:
         self.caches.update(hit=figures.cache_hits, miss=figures.cache_misses)
@@ -64,7 +69,7 @@ class Live:
     def do(self, *events: Event) -> None:
         """Changes of the catalog; each is a commit."""
         for event in events:
-            carry_out(self.pipe, event)
+            carry_out(self.pipe, event, self.schema)
             self.commits[self.pipe.catalog.version] = [event]
 
     def put(self, batch: Batch) -> None:

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from eddyline.spark.catalog.amendments import in_force
 from eddyline.spark.input.offsets import offset_in
-from tests.oracle import queries
 from tests.spark.expected import tuples
 from tests.spark.inputs import Batch, Event
 
@@ -89,8 +88,9 @@ def _files(log: Path, first: int, last: int) -> list[Path]:
 
 
 def _put(batch: Batch, file: Path) -> None:
-    relation, rows = file.parent.name, tuples(pq.read_table(file))
-    if relation in queries.TABLES:
+    relation, table = file.parent.name, pq.read_table(file)
+    rows = tuples(table)
+    if table.column_names[0] == "op":
         inserts, deletes = ([r[1:] for r in rows if r[0] == op] for op in "+-")
         batch.changes.append(("table", relation, inserts, deletes))
     else:
