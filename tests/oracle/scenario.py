@@ -268,8 +268,13 @@ def cut(rnd: Random, s: Scenario, *, across_streams: bool = True) -> list[tuple[
     return cutted
 
 
-def check(rnd: Random, s: Scenario, *, cuts: int = 2, snapshots: float = 0.15, restores: float = 0.05) -> int:
-    """Plays the scenario under several cuts; returns how many (query, input) cases were compared."""
+def check(
+    rnd: Random, s: Scenario, *, cuts: int = 2, snapshots: float = 0.15, restores: float = 0.05, logs: float = 0.0
+) -> int:
+    """Plays the scenario under several cuts; returns how many (query, input) cases were compared.
+
+    After an event, a query's snapshot and its log so far are compared with these probabilities.
+    """
     compared = 0
     for _ in range(cuts):
         player = Player(s)
@@ -289,6 +294,8 @@ def check(rnd: Random, s: Scenario, *, cuts: int = 2, snapshots: float = 0.15, r
             for name in player.logs:
                 if rnd.random() < snapshots:
                     same_answer(s, player, ref, name, e)
+                if rnd.random() < logs:
+                    same_changes(s, player, ref, name)
         for name in player.logs:
             same_answer(s, player, ref, name, ("end",))
             same_changes(s, player, ref, name)
