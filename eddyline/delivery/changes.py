@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from eddyline.arrays import Ints
 from eddyline.delivery.query_sets import QuerySets
 from eddyline.engine.failures import FamilyFailure, computing
-from eddyline.engine.family import Family
+from eddyline.engine.family import Family, length_text
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.errors import CatalogError, did_you_mean
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
@@ -113,7 +113,7 @@ class Changes:
 
     def affected(self, family_name: str) -> pa.Table:
         """Per arriving row, the queries whose answers it changed: stream, row (its position in the push), queries."""
-        family = self._family(family_name)
+        family = self._family_by_row(family_name)
         last, query = self._pairs(family)
         arrivals, first = np.unique(last, return_index=True)
         offsets = np.append(first, len(last)).astype(np.int32)
@@ -127,7 +127,7 @@ class Changes:
 
     def count_affected(self, family_name: str) -> int:
         """The number of (arriving row, query) pairs."""
-        family = self._family(family_name)
+        family = self._family_by_row(family_name)
         parts = [p.outcome for p in self._parts if p.family is family]
         if parts and all(isinstance(p, Deferred) for p in parts):
             with computing(family):
@@ -136,7 +136,7 @@ class Changes:
 
     def sets(self, family_name: str) -> list[QuerySets]:
         """As `affected`, but compact, for rows that affect very many queries: by stream, a set for each row."""
-        family = self._family(family_name)
+        family = self._family_by_row(family_name)
         parts = [p for p in self._parts if p.family is family]
         sets = []
         for part in parts:
@@ -170,6 +170,17 @@ class Changes:
 
     def _family(self, name: str) -> Family:
         return self._resolve(name)[0]
+
+    def _family_by_row(self, name: str) -> Family:
+        """A family whose changes are asked for by arriving row."""
+        family = self._family(name)
+        if family.evaluate:
+            raise CatalogError(
+                f"Family {family.name!r} is evaluated every {length_text(family.evaluate)}: its changes come from rows"
+                " of earlier pushes, which have no position in this one.",
+                hint="Use rows, compact, queries or count; or register its queries without the option evaluate.",
+            )
+        return family
 
     def _resolve(self, name: str) -> tuple[Family, int | None]:
         """A family, or a query and its family; raises if the family failed, as its changes are incomplete."""

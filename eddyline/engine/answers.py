@@ -50,6 +50,10 @@ class Answers:
         parts = [matches.segment.rows.take(rows).spread() for matches in probed for _, rows in matches.pairs()]
         return concat(parts, self.types, attached=True)
 
+    def expire(self, clock: int) -> None:
+        """Drops the rows that have ended before the clock."""
+        self._flushed().expire(clock)
+
     def forget(self, queries: Ints) -> None:
         self._flushed().forget(queries)
 

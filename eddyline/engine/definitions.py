@@ -55,6 +55,9 @@ class Runner:
     def family_split(self, family: Family) -> None:
         """The split of a family is known, and so are the processes that run it."""
 
+    def queries_adding(self, family: Family) -> None:
+        """Queries of the family are about to be added, and cannot be seen yet."""
+
     def queries_added(self, family: Family, ids: Ids) -> None: ...
 
     def queries_dropping(self, family: Family) -> None:
@@ -63,6 +66,9 @@ class Runner:
     def queries_dropped(self, family: Family, ids: Ids) -> None:
         """If the query table is crowded, the rows of dropped queries are about to be removed: the runner must drop its
         references to them."""
+
+    def function_changing(self) -> None:
+        """The body of a function is about to be replaced."""
 
     def table_changing(self, table: str) -> None:
         """The rows of a table are about to change, and can still be seen."""
@@ -152,6 +158,7 @@ class Definitions:
             case actions.AddQuery():
                 family = self.families[action.family]
                 self.names.claim(family, (family.queries.next_id,), action.name)
+                self.runner.queries_adding(family)
                 id_ = family.queries.add_one(action.name, action.values, int(since(action.family, _NOBODY)))
                 self.live[action.family] += 1
                 self.runner.queries_added(family, (id_,))
@@ -202,6 +209,8 @@ class Definitions:
         self.runner.relation_defined(relation)
 
     def _define_function(self, action: DefineFunction) -> None:
+        if action.name.lower() in self.function_actions:
+            self.runner.function_changing()
         self._bodies = self._bodies.plus(action)
         self.functions.bodies = self._bodies.mapping()
         self.function_actions[action.name.lower()] = action
@@ -261,6 +270,7 @@ class Definitions:
         first = since(family.number, ids)
         from_ = np.full(len(ids), first, np.int64) if isinstance(first, int) else first
         self.names.claim(family, ids, names)
+        self.runner.queries_adding(family)
         try:
             family.queries.add_some(names, params, ids, from_, next_id)
         except BaseException:

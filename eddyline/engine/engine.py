@@ -88,7 +88,7 @@ class Engine(Runner):
     def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
         """Recovers a family from its saved state; replaces its operators."""
         running = self.running_family(family)
-        running.load(saved, clock, changes)
+        running.load(saved, clock, changes, self.clocks.of(running.streams))
         self.running[family.number] = running
 
     # actions
@@ -127,6 +127,15 @@ class Engine(Runner):
     def family_removed(self, family: Family) -> None:
         self._stop(family)
 
+    def queries_adding(self, family: Family) -> None:
+        running = self.running.get(family.number)
+        if running is not None and running.has_initial_answer:
+            self.catch_up(running)
+
+    def function_changing(self) -> None:
+        for running in list(self.running.values()):
+            self.catch_up(running)
+
     def queries_added(self, family: Family, ids: Ids) -> None:
         """New queries get an initial answer from tables and from groups that always exist. A failed family is
         restarted."""
@@ -159,8 +168,9 @@ class Engine(Runner):
         for running in self._readers(table):
             queries = running.family.queries.rows()
             clock = self.clocks.of(running.streams)
-            step = running.step(clock, queries, tables={table: delta})
-            self._parts.append(self._part(running, queries, partial(running.run, step)))
+            self._parts.append(
+                self._part(running, queries, partial(running.change_tables, clock, queries, {table: delta}))
+            )
 
     def _readers(self, table: str) -> list[RunningFamily]:
         return [r for r in self.running.values() if table in r.tables]
@@ -232,6 +242,13 @@ class Engine(Runner):
         """Computes the pending initial answers of a family, before its next step."""
         if running.initial is not None:
             self.attempt(running, lambda: running.flush(self._contents(running)))
+
+    def catch_up(self, running: RunningFamily) -> None:
+        """Evaluates what a family has collected, before it is due; its next step returns the changes."""
+        if running.behind:
+            changes = self.attempt(running, running.evaluate)
+            if isinstance(changes, Delta):
+                running.hold(changes)
 
     def flush_all(self) -> None:
         """Computes everything that is pending, so that counters and state do not depend on what was read."""
@@ -329,7 +346,7 @@ class Engine(Runner):
     def _evict_some(self) -> None:
         """Drops rows of logs that have grown a lot since they were last checked."""
         for name, log in list(self.store.logs.items()):
-            if worth_compacting(len(log), len(log) - log.unchecked):
+            if log.eviction_due or worth_compacting(len(log), len(log) - log.unchecked):
                 self._evict(name)
 
     def _evict(self, name: LogName) -> None:

@@ -8,11 +8,14 @@ from typing import Any, Literal
 
 from eddyline.errors import BindError, did_you_mean
 from eddyline.index.ranges.range_search import STRATEGIES
+from eddyline.plan import physical
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
 from eddyline.plan.physical import PhysicalNode
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
+from eddyline.sql.cursor import short
+from eddyline.sql.functions import UNITS, unit_of
 from eddyline.sql.scope import InLists
 from eddyline.state.query_table import QueryTable
 
@@ -24,7 +27,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "split": ("auto", "data", "queries"),  # how a pipeline divides work among its buckets: by rows, or by queries
     "most_changes": (),  # a number: the most changes of a query in one micro-batch of a pipeline
     "most_bytes": (),  # a number: the most bytes of joined rows and changes the family may build in one step
+    "evaluate": (),  # a length of event time: how often collected tuples are evaluated, instead of when they arrive
+    "expire": (),  # a length of event time: how often expired rows are dropped, instead of when buffers are rearranged
 }
+LENGTHS = ("evaluate", "expire")
 MOST_CHANGES = 10_000_000
 MOST_BYTES = 1 << 30
 
@@ -47,6 +53,7 @@ class Family:
         self.plan = plan(self.bound.query)
         self.physical = physical_plan(self.plan, self.emit, self.strategy)
         self.queries = QueryTable(self.bound.params)
+        self._refuse_options_without_effect()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -85,6 +92,36 @@ class Family:
         """The most bytes of joined rows and changes that it may build in one step; None: the host's limit."""
         return int(self.options["most_bytes"]) if "most_bytes" in self.options else None
 
+    @property
+    def evaluate(self) -> int:
+        """How much event time passes between evaluations, in microseconds; 0: tuples are evaluated when they arrive."""
+        return _microseconds(self.options.get("evaluate", "")) or 0
+
+    @property
+    def expire(self) -> int | None:
+        """How much event time passes between expirations, at least that between evaluations; None: state buffers
+        decide."""
+        asked = _microseconds(self.options.get("expire", ""))
+        return None if asked is None else max(asked, self.evaluate)
+
+    @property
+    def keeps_tuples(self) -> bool:
+        """Whether it has state beside that of its operators: tuples or rows that wait."""
+        return self.emit == "all" or self.evaluate > 0
+
+    def _refuse_options_without_effect(self) -> None:
+        if "evaluate" in self.options and not self.physical.reads_streams:
+            raise BindError(
+                "evaluate has no effect on a query that reads no stream.",
+                hint="Leave it out: tables have no event time, and their changes are evaluated at once.",
+            )
+        keeping = (physical.StemJoin, physical.GroupBy, physical.SetOperation, physical.CountWindow)
+        if "expire" in self.options and not any(isinstance(n, keeping) for n in self.physical.walk()):
+            raise BindError(
+                "expire has no effect on a query that keeps no rows.",
+                hint="Leave it out: selections and projections have no state from which rows could be dropped.",
+            )
+
     def reads(self) -> set[str]:
         """The streams, tables and views it reads, in lower case."""
         names = (s.stream if isinstance(s, StreamSource) else s.table for s in sources(self.bound.query))
@@ -96,9 +133,40 @@ def check_options(options: Mapping[str, Any]) -> dict[str, str]:
     for key, value in options.items():
         if key not in OPTIONS:
             raise BindError(f"There is no option {key!r}.", hint=did_you_mean(key, OPTIONS))
-        if not OPTIONS[key]:
+        if key in LENGTHS:
+            if _microseconds(str(value)) is None:
+                raise BindError(
+                    f"{key} cannot be {short(str(value))!r}.",
+                    hint=f"It is a length of event time: {key} = '5 seconds', '250 milliseconds', '0 seconds'.",
+                )
+        elif not OPTIONS[key]:
             if not str(value).isdecimal() or not 0 < int(value) < 2**62:
                 raise BindError(f"{key} cannot be {value!r}.", hint="It is a whole number above zero.")
         elif value not in OPTIONS[key]:
             raise BindError(f"{key} cannot be {value!r}.", hint=did_you_mean(str(value), OPTIONS[key]))
-    return dict(sorted(options.items()))
+    return {
+        k: str(v) if k not in LENGTHS else length_text(_microseconds(str(v)) or 0) for k, v in sorted(options.items())
+    }
+
+
+def length_text(micros: int) -> str:
+    """A length of time in the largest unit that has no fraction: equal lengths have equal texts."""
+    fitting = (
+        name for name, unit in sorted(UNITS.items(), key=lambda u: -u[1]) if micros % unit == 0 and micros >= unit
+    )
+    name = next(fitting, "SECOND")
+    number = micros // UNITS[name]
+    return f"{number} {name.lower()}{'' if number == 1 else 's'}"
+
+
+def _microseconds(text: str) -> int | None:
+    """The microseconds of a text such as '5 seconds'; None if it is none."""
+    number, _, word = text.strip().partition(" ")
+    unit = unit_of(word.strip())
+    if unit is None:
+        return None
+    try:
+        length = float(number) * unit
+    except ValueError:
+        return None
+    return round(length) if 0 <= length < 2**62 else None

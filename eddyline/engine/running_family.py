@@ -1,6 +1,8 @@
 """A running family: its operators, its clock, and its answers.
 
 `run` is the whole path of a step: operators turn arrivals into changes, which update the stored answers, if any.
+`clock` is how far the family has been evaluated. With `evaluate = …`, arriving tuples are collected, and the clock of
+its streams (`reached`) is ahead of it (`collecting.py`).
 Answers are stored where they cannot be recomputed from the streams (grouping, distinct, negation, count windows,
 non-retroactive tables, several clocks); a snapshot of selections and joins is recomputed.
 """
@@ -18,6 +20,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.engine.answers import Answers
+from eddyline.engine.collecting import Collecting
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
 from eddyline.errors import StateError
@@ -25,7 +28,7 @@ from eddyline.index.runtime import garbage
 from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.build import build
-from eddyline.operators.deferred import Deferred, Outcome
+from eddyline.operators.deferred import Deferred, Outcome, delta_of
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.filter import Filter
 from eddyline.operators.joins.candidates import Candidates
@@ -39,7 +42,7 @@ from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import StreamSource, TableSource, sources
-from eddyline.state.delta import MAX, MIN, Delta, query_of
+from eddyline.state.delta import MAX, MIN, Delta, empty, query_of
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.stream_log import StreamLog
 
@@ -92,14 +95,36 @@ class RunningFamily:
         if not self.recomputable and family.has_snapshot and options.answers == "kept":
             self.answer = Answers(self.root.types)
         self.has_initial_answer = family.physical.initial_answer
-        self.pool_filter = self.root.pool_filter()
+        self.collecting: Collecting | None = None
+        if family.evaluate:
+            self.collecting = Collecting(family.evaluate, self.streams, self.most_bytes)
+        self._expire_every = family.expire
+        self._expired = MIN  # the clock of the last expiration that the option `expire` asked for
+        self._only_filters = self.root.pool_filter() is not None
+        self.pool_filter = self.root.pool_filter() if self.collecting is None else None
         self.snapshots = options.answers == "kept"
+        self._none = empty(self.root.types, attached=True)
 
     def _open(self, logs: Logs, stream: str) -> StreamLog | None:
         log = logs(stream)
         if log is not None:
             self.logs[stream] = log
         return log
+
+    @property
+    def reached(self) -> int:
+        """The clock of its streams: tuples up to it have arrived, and may be collected."""
+        return self.clock if self.collecting is None else max(self.clock, self.collecting.reached)
+
+    @property
+    def behind(self) -> bool:
+        """Whether tuples or time have not been evaluated yet."""
+        return self.collecting is not None and (bool(self.collecting) or self.collecting.reached > self.clock)
+
+    @property
+    def collected(self) -> int:
+        """The number of tuples that wait for the next evaluation."""
+        return 0 if self.collecting is None else len(self.collecting)
 
     @property
     def cannot_fail(self) -> bool:
@@ -131,19 +156,48 @@ class RunningFamily:
         routed: Mapping[tuple[int, int], Candidates | None] = _UNROUTED,
     ) -> Outcome:
         """A step in which tuples arrive or time passes; its changes may be deferred."""
+        if self.collecting is not None:
+            self.collecting.add(streams if len(self.family.queries) else _NOTHING, max(self.clock, clock))
+            if not self.collecting.due(self.clock):
+                return self._released(self._none, queries)
+            streams = self.collecting.take()
         self.count_changes()  # of the last step, before the state changes
         step = replace(self.step(clock, queries, streams, pooled=pooled), routed=routed)
         if self.answer is not None:
-            return self.run(step)
+            return self._released(self.run(step), queries)
         outcome = self.root.defer(step)
         self.clock = step.now
+        self._expire(step)
         if isinstance(outcome, Delta):
-            return self._record(outcome, queries)
-        if self.pool_filter is None and len(self.family.queries) > MOST_COUNTED:
+            return self._released(self._record(outcome, queries), queries)
+        if not self._only_filters and len(self.family.queries) > MOST_COUNTED:
             self._changes = None
         else:
             self._uncounted = outcome
-        return outcome
+        return self._released(outcome, queries)
+
+    def _released(self, outcome: Outcome, queries: QueryRows) -> Outcome:
+        """The changes of a step, after those that were held."""
+        if self.collecting is None or not self.collecting.held:
+            return outcome
+        return self.collecting.release(self.root.types, queries, delta_of(outcome))
+
+    def evaluate(self) -> Delta:
+        """Evaluates what has been collected, before it is due; the caller returns the changes or holds them."""
+        self.count_changes()
+        streams = {} if self.collecting is None else self.collecting.take()
+        return self.run(self.step(self.reached, self.family.queries.rows(), streams))
+
+    def hold(self, changes: Delta) -> None:
+        """Keeps changes for the next step to return."""
+        assert self.collecting is not None
+        self.collecting.held.append(changes)
+
+    def change_tables(self, clock: int, queries: QueryRows, tables: Mapping[str, Delta]) -> Outcome:
+        """A step in which tables change; tuples that have been collected meet the tables as they were."""
+        if self.behind:
+            self.hold(self.evaluate())
+        return self._released(self.run(self.step(clock, queries, tables=tables)), queries)
 
     @cached_property
     def _routes(self) -> dict[str, list[tuple[int, int]]] | None:
@@ -160,7 +214,7 @@ class RunningFamily:
 
     def may_skip(self, stream: str, routed: Mapping[tuple[int, int], Candidates | None]) -> bool:
         """Whether a step in which only tuples of a stream arrive changes nothing, because no join may emit rows."""
-        if self._routes is None or self.initial is not None or not self._routes[stream]:
+        if self._routes is None or self.initial is not None or self.collecting is not None or not self._routes[stream]:
             return False
         return all(route in routed and routed[route] is None for route in self._routes[stream])
 
@@ -182,7 +236,18 @@ class RunningFamily:
         """Takes one step; returns its changes."""
         changes = self.root.pull(step)
         self.clock = step.now
+        self._expire(step)
         return self._record(changes, step.queries)
+
+    def _expire(self, step: Step) -> None:
+        """Drops expired rows, if the option `expire` asks for it now."""
+        every = self._expire_every
+        if every is None or step.kind == "replay" or self.clock - self._expired < every:
+            return
+        self._expired = self.clock
+        self.root.expire(step)
+        if self.answer is not None:
+            self.answer.expire(self.clock)
 
     def _record(self, changes: Delta, queries: QueryRows) -> Delta:
         """Drops changes of dropped queries, counts the others, and stores them where answers are stored."""
@@ -275,6 +340,8 @@ class RunningFamily:
         self.root.forget(gone)
         if self.answer is not None:
             self.answer.forget(gone)
+        if self.collecting is not None:
+            self.collecting.forget(gone)
 
     def state_rows(self) -> int:
         return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)
@@ -286,13 +353,22 @@ class RunningFamily:
         saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
         if self.answer is not None:
             saved["answer"] = self.answer.save()
+        if self.collecting is not None:
+            saved |= self.collecting.save()
+        if self._expire_every is not None:
+            saved["expired"] = pa.table({"clock": [self._expired]})
         return saved
 
-    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
+    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int | None, reached: int) -> None:
+        """Restores what `save` returned; `reached` is the clock of its streams at that time."""
         for operator, own in self._matched(saved):
             operator.load(own, self.functions)
         if self.answer is not None:
             self.answer.load(saved["answer"])
+        if self.collecting is not None:
+            self.collecting.load(saved, reached)
+        if self._expire_every is not None:
+            self._expired = saved["expired"].column("clock")[0].as_py()
         self.clock, self._changes = clock, changes
 
     def _matched(self, saved: Mapping[str, pa.Table]) -> list[tuple[Operator, dict[str, pa.Table]]]:

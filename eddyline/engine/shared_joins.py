@@ -26,7 +26,8 @@ class SharedJoins:
 
     def candidates(self, stream: str, batch: Delta, readers: Sequence[RunningFamily], functions: Functions) -> Routed:
         """The rows that the joins of small families may emit; empty if too few of them could share."""
-        small = {r.family.number: r for r in readers if len(r.family.queries) <= MOST_QUERIES and stream in r.logs}
+        eager = (r for r in readers if r.collecting is None and stream in r.logs)
+        small = {r.family.number: r for r in eager if len(r.family.queries) <= MOST_QUERIES}
         if {n: id(r) for n, r in small.items()} != {n: id(r) for n, (r, _) in self._members.items()}:
             self._members = {n: self._known(n, r, stream) for n, r in small.items()}
             self._routes.members = [m for _, members in self._members.values() for m in members]

@@ -123,7 +123,7 @@ class Connection:
     def _behind(self, prepared: Incoming) -> list[pa.Array] | None:
         """Under clock = 'max', the tuples that are behind the clock of a query."""
         readers = (r for r in self.engine.running.values() if prepared.key in r.streams and len(r.family.queries))
-        behind = prepared.batch.ts < max((r.clock for r in readers), default=MIN)
+        behind = prepared.batch.ts < max((r.reached for r in readers), default=MIN)
         return selected(list(prepared.batch.columns), behind) if behind.any() else None
 
     def advance(self, to: Any) -> Changes:
@@ -201,6 +201,8 @@ class Connection:
             )
         running = self.engine.running[family.number]
         self.engine.flush(running)
+        if running.answer is not None:
+            self.engine.catch_up(running)
         self._require_running(family, name)
         with computing(family):
             return self.engine.snapshot(running, query)

@@ -52,6 +52,8 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         running = db.engine.running[family.number]
         changes = "not counted" if running.changes is None else running.changes
         lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  rows of state: {running.state_rows()}")
+        if running.collecting is not None:
+            lines.append(f"collected: {running.collected} tuples up to {event_time(running.reached)}")
         for o in running.root.walk():
             lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
             lines += [f"    {line}" for line in o.details()]
@@ -109,6 +111,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "changes": r.changes,
                 "state_rows": r.state_rows(),
                 "clock": event_time(r.clock),
+                "collected": r.collected,
             }
             for r in running
         },

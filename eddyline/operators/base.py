@@ -72,6 +72,11 @@ class Operator:
         for child in self.children:
             child.forget(queries)
 
+    def expire(self, step: Step) -> None:
+        """Removes rows that no window needs at the clock `step.now`, here and below; they change no later answer."""
+        for child in self.children:
+            child.expire(step)
+
     def note(self) -> str:
         """A remark for EXPLAIN ANALYZE."""
         return "per query" if self.attached else "shared"

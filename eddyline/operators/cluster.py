@@ -125,6 +125,9 @@ class Cluster(Operator):
             if self.classes.crowded:
                 self.classes.compact()
 
+    def expire(self, step: Step) -> None:
+        super().expire(replace(step, queries=self._classes(step.queries).rows()))
+
     def note(self) -> str:
         return f"{len(self.query)} queries in {0 if self.classes is None else len(self.classes)} classes"
 

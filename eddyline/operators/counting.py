@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints
+from eddyline.arrays import Ints, Mask
 from eddyline.index.keys.sorted_runs import equal_ranges, last_at
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.multiplicities import DISTINCT, INTERSECT, NEGATION, reconcile
@@ -101,21 +101,32 @@ class SetOperation(Operator):
         self.wake = grown(self.wake, n, MAX)
 
     def _compact(self, now: int) -> None:
-        """Removes values that no longer occur, once they may outnumber the others.
+        """Removes values that no longer occur, once they may outnumber the others."""
+        n = len(self.slots)
+        if not worth_compacting(n, self._in_use):
+            return
+        used = self._used(now)
+        self._in_use = int(np.count_nonzero(used))
+        if worth_compacting(n, self._in_use):
+            self._keep(used)
+
+    def _used(self, now: int) -> Mask:
+        """The values that occur, now or later.
 
         A value whose rows end at their known ends is not touched by a step, so its due events are applied first.
         """
         n = len(self.slots)
-        if not worth_compacting(n, self._in_use):
-            return
         quiet = self.timeline.due(np.arange(n), now)
         np.add.at(self.counts, quiet.slot, quiet.ints)
         live = self.out_end >= now
         self.out_slot, self.out_end = self.out_slot[live], self.out_end[live]
-        used = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
+        used: Mask = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
         used[self.out_slot] = True
-        self._in_use = int(np.count_nonzero(used))
-        if worth_compacting(n, self._in_use):
+        return used
+
+    def expire(self, step: Step) -> None:
+        super().expire(step)
+        if not (used := self._used(step.now)).all():
             self._keep(used)
 
     def _keep(self, used: np.ndarray) -> None:

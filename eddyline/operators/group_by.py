@@ -186,9 +186,22 @@ class GroupBy(Operator):
         n = len(self.slots)
         if not self.keys or not worth_compacting(n, np.count_nonzero(self.counters.totals[:n, 0])):
             return
-        coming = self.timeline.next_time(np.arange(n)) < MAX
-        used = (self.counters.totals[:n, 0] != 0) | coming | (self.rows.place[:n] >= 0)
+        used = self._used()
         if worth_compacting(n, np.count_nonzero(used)):
+            self._keep(used)
+
+    def _used(self) -> Mask:
+        """The groups that have rows, now or later."""
+        n = len(self.slots)
+        coming = self.timeline.next_time(np.arange(n)) < MAX
+        used: Mask = (self.counters.totals[:n, 0] != 0) | coming | (self.rows.place[:n] >= 0)
+        return used
+
+    def expire(self, step: Step) -> None:
+        super().expire(step)
+        for extremes in self.extremes.values():
+            extremes.stem.expire(step.now)
+        if self.keys and not (used := self._used()).all():
             self._keep(used)
 
     def _keep(self, used: Mask) -> None:

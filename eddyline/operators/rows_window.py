@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints
+from eddyline.arrays import Ints, Mask
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.count_windows import enter_and_leave, in_windows
 from eddyline.operators.base import Operator, Step
@@ -79,12 +79,25 @@ class CountWindow(Operator):
         """Drops tuples that are in no window, once they may outnumber the others."""
         if not worth_compacting(len(self.rows), self._in_use):
             return
-        size, since, _ = self._windows(step)
-        kept = in_windows(self.rows.first, self.shown, size, since)
-        self._in_use = int(np.count_nonzero(kept))
+        kept = self._needed(step)
         if worth_compacting(len(kept), self._in_use):
-            self.shown = int(np.count_nonzero(kept[: self.shown]))
-            self.rows = self.rows.take(kept).spread()
+            self._keep(kept)
+
+    def _needed(self, step: Step) -> Mask:
+        """The tuples in a window or ahead of the clock."""
+        size, since, _ = self._windows(step)
+        kept: Mask = in_windows(self.rows.first, self.shown, size, since)
+        self._in_use = int(np.count_nonzero(kept))
+        return kept
+
+    def _keep(self, kept: Mask) -> None:
+        self.shown = int(np.count_nonzero(kept[: self.shown]))
+        self.rows = self.rows.take(kept).spread()
+
+    def expire(self, step: Step) -> None:
+        super().expire(step)
+        if not (kept := self._needed(step)).all():
+            self._keep(kept)
 
     def size(self) -> int:
         return len(self.rows)

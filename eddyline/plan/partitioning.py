@@ -50,8 +50,9 @@ class Partitioning:
         return self.kind != "stateless"
 
 
-def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
-    """How to split the input of a plan; with `emit = 'all'` every plan has state, the expirations of its rows."""
+def partitioning(plan: Node, *, keeps_tuples: bool = False) -> Partitioning:
+    """How to split the input of a plan. `keeps_tuples`: whether the family has state even if its plan has none, because
+    of its options: the expirations of its rows (`emit = 'all'`), or tuples that it collects (`evaluate = …`)."""
     assignments = _assignments(plan, Equalities())
     if not assignments:
         return Partitioning("one place", tuple((s, route.OnePlace()) for s in sorted(_streams(plan))))
@@ -61,7 +62,7 @@ def partitioning(plan: Node, emit: str = "changes") -> Partitioning:
         return Partitioning("by range", routings)
     if route.ByKey in kinds:
         return Partitioning("by key", routings)
-    return Partitioning("stateless" if _is_stateless(plan) and emit != "all" else "anywhere", routings)
+    return Partitioning("stateless" if _is_stateless(plan) and not keeps_tuples else "anywhere", routings)
 
 
 def by_queries(plan: Node) -> Partitioning:

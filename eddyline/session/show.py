@@ -16,7 +16,7 @@ import pyarrow as pa
 from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 from eddyline.arrays import Ints
-from eddyline.engine.family import Family
+from eddyline.engine.family import Family, length_text
 from eddyline.plan.explain import explain as explain_logical
 from eddyline.plan.explain_physical import explain_physical
 from eddyline.session.session import Session
@@ -150,9 +150,25 @@ def explain(session: Session, name: str) -> tuple[Family, list[str]]:
         lines.append(
             f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
         )
+    lines += _pace(family)
     lines.append(explain_logical(family.plan, lambda _: f"shared by {n}"))
     lines += ["physical plan:", explain_physical(family.physical, family.bound.params)]
     return family, lines
+
+
+def _pace(family: Family) -> list[str]:
+    """How often the family is evaluated and expired, where its options say so."""
+    lines = []
+    if "evaluate" in family.options:
+        every = f"every {length_text(family.evaluate)} of event time" if family.evaluate else "when tuples arrive"
+        lines.append(f"evaluated {every}")
+    if family.expire is not None:
+        every = f"every {length_text(family.expire)} of event time" if family.expire else "at every evaluation"
+        asked = family.options["expire"]
+        clamped = asked != length_text(family.expire)
+        remark = f" ({asked} asked for; never more often than it is evaluated)" if clamped else ""
+        lines.append(f"expired {every}{remark}")
+    return lines
 
 
 def _constants(family: Family, query: int) -> list[Any]:

@@ -47,10 +47,10 @@ class SplitFamily(RunningFamily):
     def __init__(self, family: Family, functions: Functions, options: EngineOptions) -> None:
         super().__init__(family, functions, options)
         self.ways = [
-            partitioning(family.plan, family.emit),
+            partitioning(family.plan, keeps_tuples=family.keeps_tuples),
             *([by_queries(family.plan)] if family.bound.params else []),
         ]
-        assert self.ways[0] == partitioning(family.plan, family.emit)
+        assert self.ways[0] == partitioning(family.plan, keeps_tuples=family.keeps_tuples)
         assert all({s for s, _ in how.routings} == self.streams for how in self.ways)
         self.of_a_part = family, functions, EngineOptions(options.clock)
         trial = self.trial

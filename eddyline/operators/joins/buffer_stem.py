@@ -79,6 +79,9 @@ class BufferStem:
     def segments(self, step: Step, key: int) -> list[BufferStemSegment]:
         return [BufferStemSegment(key, _fixed(s), s.slots[key], s.derived) for s in self.buffer.segments]
 
+    def expire(self, step: Step) -> None:
+        self.buffer.expire(step.now)
+
     def forget(self, queries: Ints) -> None:
         if self.buffer.attached:
             self.buffer.forget(queries)

@@ -53,8 +53,11 @@ class LogStem:
     def show(self, step: Step, delta: Delta) -> None:
         self._visible = None
         if not self.shared and 2 * self.log.unchecked > len(self.log):
-            width = self.scan.width(step)
-            self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)
+            self._evict(step)
+
+    def _evict(self, step: Step) -> None:
+        width = self.scan.width(step)
+        self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
         return self.index(self.keys[key]).wanted(values, n)
@@ -95,6 +98,12 @@ class LogStem:
             return [evaluate(e, rows.columns, (), len(rows)) for e in exprs]
 
         return self.log.index(exprs, [e.type for e in exprs], values)
+
+    def expire(self, step: Step) -> None:
+        """A shared log keeps what other families need; the engine evicts the rest after the step."""
+        self.log.eviction_due = True
+        if not self.shared:
+            self._evict(step)
 
     def forget(self, queries: Ints) -> None:
         """The rows belong to no query."""

@@ -111,6 +111,9 @@ class Stem(Protocol):
     def column(self, i: int, rows: Ints) -> pa.Array:
         """The values of a column at some rows."""
 
+    def expire(self, step: Step) -> None:
+        """Drops all rows that the join does not need any more."""
+
     def forget(self, queries: Ints) -> None:
         """Drops the rows of dropped queries."""
 

@@ -144,6 +144,11 @@ class StemJoin(Operator):
         super().forget(queries)
         self.stems.forget(queries)
 
+    def expire(self, step: Step) -> None:
+        super().expire(step)
+        for stem in self.stems.stems:
+            stem.expire(step)
+
     def size(self) -> int:
         return len(self.stems)
 

@@ -28,7 +28,7 @@ MANY_UNBOUNDED = 0.1  # the least share of queries with unbounded bands that cou
 def decide(family: Family, functions: Functions, seen: Callable[[], Seen | None], *, is_new: bool) -> Split | None:
     """The action to commit before a family's first queries; None if its plan determines the split. A family that had
     queries before is split by data."""
-    split = partitioning(family.plan, family.emit)
+    split = partitioning(family.plan, keeps_tuples=family.keeps_tuples)
     if is_new and _by_queries(family, split, functions, seen):
         return SplitQueries(family.number)
     return FixCells(family.number, cell_width(family, split, functions)) if split.kind == "by range" else None

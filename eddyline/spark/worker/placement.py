@@ -21,7 +21,11 @@ from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 
 def partitioning_of(family: Family, split: Split | None) -> Partitioning:
     """How the input of a family is partitioned, given its committed split."""
-    return by_queries(family.plan) if isinstance(split, SplitQueries) else partitioning(family.plan, family.emit)
+    return (
+        by_queries(family.plan)
+        if isinstance(split, SplitQueries)
+        else partitioning(family.plan, keeps_tuples=family.keeps_tuples)
+    )
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class StreamLog:
         self._columns = [GrowingColumn(x) for x in self.types]
         self.indexes: dict[Hashable, KeyIndex] = {}
         self.unchecked = 0  # rows appended since the last `evict`
+        self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
         self._arrivals = GrowingArray(np.int64)
         self._highest = GrowingArray(np.int64)  # by block: the highest event time up to its end
@@ -176,12 +177,15 @@ class StreamLog:
 
     def evict(self, before: int, since: int) -> None:
         """Drops rows with event times below `before` or arrival numbers below `since`, if that frees enough memory."""
-        self.unchecked = 0
+        self.unchecked, due, self.eviction_due = 0, self.eviction_due, False
         if not len(self._arrivals):  # they may never be read: whole batches, or half-empty ones, are dropped
             self._staged = [b for b in (_needed(b, before, since) for b in self._staged) if len(b)]
             return
         needed = (self.ts >= before) & (self.arrivals >= since)
         used = int(np.count_nonzero(needed))
+        if due and used < len(needed):
+            self._keep(needed)
+            return
         if not worth_compacting(len(needed), used):
             return
         first = int(np.argmax(needed)) if used else len(needed)

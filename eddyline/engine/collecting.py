@@ -1,0 +1,114 @@
+"""Lazy evaluation: the tuples that a family has collected since it was last evaluated, and when that is due again.
+
+With `evaluate = tau`, a family is evaluated once the clock of its streams is tau ahead of the clock of its last
+evaluation, so a result is delayed by at most tau of event time. All collected tuples are then one step: those of a
+stream in the order of arrival, with their arrival numbers. The intervals of changes make the folded result independent
+of tau.
+
+Whatever a collected tuple must not see (a changed table or function, the initial answer of a new query), and a
+snapshot, which must see it, evaluates the family before it is due. The changes of such an evaluation are held, and
+returned by the family's next step. A family is also evaluated before it is due if its tuples take more than a share of
+the memory that one of its steps may use. (Document 2, section 3.3; arrival numbers instead of the closed interval
+[now - tau, now], which computes results at its ends twice.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.arrays import Ints
+from eddyline.operators.room import CHANGE
+from eddyline.state.delta import MAX, MIN, Delta, concat, query_of
+from eddyline.state.query_table import QueryRows
+from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
+
+SHARE = 4  # a quarter of the bytes of a step may be collected tuples
+BATCH = 2048  # bytes of a batch beside its rows: the objects that hold its columns
+
+
+class Collecting:
+    """Tuples by stream, and the changes of evaluations before they were due."""
+
+    def __init__(self, every: int, streams: Iterable[str], most_bytes: int) -> None:
+        self.every = every
+        self.reached = MIN  # the clock of the streams, up to which tuples have been collected
+        self.held: list[Delta] = []
+        self._most_bytes = most_bytes // SHARE
+        self._streams = sorted(streams)
+        self._batches: dict[str, list[Delta]] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return sum(len(b) for batches in self._batches.values() for b in batches)
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def add(self, streams: Mapping[str, Delta], reached: int) -> None:
+        """Collects arriving tuples, after which the clock of the streams is `reached`."""
+        for stream, batch in streams.items():
+            if len(batch) and int(batch.ts.min()) < self.reached:
+                # With clock policy 'max', a tuple may be behind the clock: it is not visible to the family.
+                batch = batch.take(batch.ts >= self.reached).spread()
+            if len(batch):
+                self._batches.setdefault(stream, []).append(batch)
+                self._bytes += sum(c.nbytes for c in batch.columns) + CHANGE * len(batch) + BATCH
+        self.reached = max(self.reached, reached)
+
+    def due(self, evaluated: int) -> bool:
+        """Whether the family must be evaluated; `evaluated` is the clock of its last evaluation."""
+        return self.reached - evaluated >= self.every or self._bytes > self._most_bytes
+
+    def take(self) -> dict[str, Delta]:
+        """The collected tuples as one batch per stream; none are collected afterwards."""
+        joined = {s: _joined(batches) for s, batches in self._batches.items()}
+        self._batches, self._bytes = {}, 0
+        return joined
+
+    def release(self, types: Sequence[pa.DataType], queries: QueryRows, changes: Delta) -> Delta:
+        """The changes that were held, without those of dropped queries, then the changes of a step."""
+        held, self.held = self.held, []
+        alive = [d.take(queries.alive[queries.positions(query_of(d))]) for d in held if len(d)]
+        return concat([*alive, changes], types, attached=True)
+
+    def forget(self, queries: Ints) -> None:
+        """Removes the changes of dropped queries."""
+        self.held = [d.take(~np.isin(query_of(d), queries)).spread() for d in self.held]
+
+    # saving
+
+    def save(self) -> dict[str, pa.Table]:
+        """Tables by name; the names have no dot, unlike those of the operators' tables."""
+        saved = {"collecting": pa.table({"bytes": [self._bytes]})}
+        for i, stream in enumerate(self._streams):
+            if stream in self._batches:
+                self._batches[stream] = [rows := _joined(self._batches[stream])]
+                saved[f"collected{i}"] = pa.table(saved_columns(rows) | {"ts": rows.ts, "arrival": rows.last})
+        for i, held in enumerate(d.spread() for d in self.held):
+            numbers = {name: getattr(held, name) for name in _NUMBERS}
+            saved[f"held{i}"] = pa.table(saved_columns(held) | numbers)
+        return saved
+
+    def load(self, saved: Mapping[str, pa.Table], reached: int) -> None:
+        self.reached = reached
+        self._bytes = saved["collecting"].column("bytes")[0].as_py()
+        for i, stream in enumerate(self._streams):
+            if f"collected{i}" in saved:
+                table = saved[f"collected{i}"]
+                ts, arrival = loaded_ints(table, "ts", "arrival")
+                columns, n = loaded_columns(table, table.num_columns - 2), len(ts)
+                ends, signs = np.full(n, MAX, np.int64), np.ones(n, np.int64)
+                self._batches[stream] = [Delta(columns, None, ts, ends, signs, arrival, arrival)]
+        while (table := saved.get(f"held{len(self.held)}")) is not None:
+            numbers = dict(zip(_NUMBERS, loaded_ints(table, *_NUMBERS), strict=True))
+            self.held.append(Delta(loaded_columns(table, table.num_columns - len(_NUMBERS)), None, **numbers))
+
+
+_NUMBERS = ("ts", "exp", "sign", "first", "last", "query")
+
+
+def _joined(batches: Sequence[Delta]) -> Delta:
+    return concat(batches, [c.type for c in batches[0].columns], attached=False)
