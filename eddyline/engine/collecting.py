@@ -26,13 +26,15 @@ from eddyline.state.query_table import QueryRows
 from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 
 SHARE = 4  # a quarter of the bytes of a step may be collected tuples
+WIDEST = 8  # bytes of a value whose type has a fixed size
 BATCH = 2048  # bytes of a batch beside its rows: the objects that hold its columns
 
 
 class Collecting:
     """Tuples by stream, and the changes of evaluations before they were due."""
 
-    def __init__(self, every: int, streams: Iterable[str], most_bytes: int) -> None:
+    def __init__(self, every: int, streams: Iterable[str], most_bytes: int, *, several_clocks: bool) -> None:
+        """`several_clocks`: a tuple may be behind the clock (policy 'max'), and is then not visible to the family."""
         self.every = every
         self.reached = MIN  # the clock of the streams, up to which tuples have been collected
         self.held: list[Delta] = []
@@ -40,6 +42,7 @@ class Collecting:
         self._streams = sorted(streams)
         self._batches: dict[str, list[Delta]] = {}
         self._bytes = 0
+        self._several_clocks = several_clocks
 
     def __len__(self) -> int:
         return sum(len(b) for batches in self._batches.values() for b in batches)
@@ -50,12 +53,11 @@ class Collecting:
     def add(self, streams: Mapping[str, Delta], reached: int) -> None:
         """Collects arriving tuples, after which the clock of the streams is `reached`."""
         for stream, batch in streams.items():
-            if len(batch) and int(batch.ts.min()) < self.reached:
-                # With clock policy 'max', a tuple may be behind the clock: it is not visible to the family.
+            if self._several_clocks:
                 batch = batch.take(batch.ts >= self.reached).spread()
             if len(batch):
                 self._batches.setdefault(stream, []).append(batch)
-                self._bytes += sum(c.nbytes for c in batch.columns) + CHANGE * len(batch) + BATCH
+                self._bytes += _bytes(batch)
         self.reached = max(self.reached, reached)
 
     def due(self, evaluated: int) -> bool:
@@ -108,6 +110,13 @@ class Collecting:
 
 
 _NUMBERS = ("ts", "exp", "sign", "first", "last", "query")
+
+
+def _bytes(batch: Delta) -> int:
+    """The bytes of a batch, from its types alone where they tell: asking each column takes longer than the rest."""
+    n, columns = len(batch), batch.columns
+    measured = sum(int(c.nbytes) for c in columns if not pa.types.is_primitive(c.type))
+    return measured + n * (CHANGE + WIDEST * len(columns)) + BATCH
 
 
 def _joined(batches: Sequence[Delta]) -> Delta:

@@ -279,6 +279,8 @@ class Engine(Runner):
         routed = joins.candidates(stream, batch, readers, self.definitions.functions)
         parts = []
         for running in readers:
+            if self._only_collects(running, {stream: batch}):
+                continue
             mine = None if pool is None else pool.of(running.family.number)
             if routed and running.may_skip(stream, routed):
                 running.clock = max(running.clock, self.clocks.of(running.streams))
@@ -293,7 +295,8 @@ class Engine(Runner):
         parts = []
         for running in list(self.running.values()):
             streams = {s: batch for s in running.streams if (batch := rows(running.family, s)) is not None}
-            if streams or self.clocks.of(running.streams) > running.clock:
+            moves = streams or self.clocks.of(running.streams) > running.clock
+            if moves and not self._only_collects(running, streams):
                 parts.append(self._step(running, streams))
         self._evict_some()
         return parts
@@ -316,6 +319,13 @@ class Engine(Runner):
         for name in list(self.store.logs):
             self._evict(name)
         return parts
+
+    def _only_collects(self, running: RunningFamily, streams: Mapping[str, Delta]) -> bool:
+        """Whether a family collects these tuples, and need not take a step yet."""
+        if running.collecting is None:
+            return False
+        self.flush(running)
+        return running.collect(streams, self.clocks.of(running.streams))
 
     def _step(
         self,

@@ -97,13 +97,12 @@ class RunningFamily:
         self.has_initial_answer = family.physical.initial_answer
         self.collecting: Collecting | None = None
         if family.evaluate:
-            self.collecting = Collecting(family.evaluate, self.streams, self.most_bytes)
+            self.collecting = Collecting(family.evaluate, self.streams, self.most_bytes, several_clocks=several_clocks)
         self._expire_every = family.expire
         self._expired = MIN  # the clock of the last expiration that the option `expire` asked for
         self._only_filters = self.root.pool_filter() is not None
         self.pool_filter = self.root.pool_filter() if self.collecting is None else None
         self.snapshots = options.answers == "kept"
-        self._none = empty(self.root.types, attached=True)
 
     def _open(self, logs: Logs, stream: str) -> StreamLog | None:
         log = logs(stream)
@@ -147,6 +146,12 @@ class RunningFamily:
         if self._changes is not None:
             self._changes += changes
 
+    def collect(self, streams: Mapping[str, Delta], clock: int) -> bool:
+        """Collects arriving tuples; returns whether the family has nothing to do or to return yet."""
+        assert self.collecting is not None
+        self.collecting.add(streams if len(self.family.queries) else _NOTHING, max(self.clock, clock))
+        return not self.collecting.held and not self.collecting.due(self.clock)
+
     def arrive(
         self,
         clock: int,
@@ -155,11 +160,11 @@ class RunningFamily:
         pooled: FamilyMatching | None = None,
         routed: Mapping[tuple[int, int], Candidates | None] = _UNROUTED,
     ) -> Outcome:
-        """A step in which tuples arrive or time passes; its changes may be deferred."""
+        """A step in which tuples arrive or time passes; its changes may be deferred. If the family is evaluated lazily,
+        `collect` has taken the tuples."""
         if self.collecting is not None:
-            self.collecting.add(streams if len(self.family.queries) else _NOTHING, max(self.clock, clock))
             if not self.collecting.due(self.clock):
-                return self._released(self._none, queries)
+                return self._released(empty(self.root.types, attached=True), queries)
             streams = self.collecting.take()
         self.count_changes()  # of the last step, before the state changes
         step = replace(self.step(clock, queries, streams, pooled=pooled), routed=routed)

@@ -64,6 +64,9 @@ class Heard:
     def release(self, names: Any) -> None:
         self._note("released", len(names))
 
+    def queries_adding(self, family: Family) -> None:
+        self._note("before adding", len(family.queries))
+
     def queries_added(self, family: Family, ids: Any) -> None:
         self._note("added", list(ids))
 
@@ -117,6 +120,18 @@ def test_queries_can_still_be_seen_when_they_are_about_to_be_dropped() -> None:
     assert dropped == [("dropping", 2), ("released", 1), ("dropped", [0])]
     assert removed == [("dropping", 1), ("removed", "f"), ("removed", "f")]
     assert not definitions.families and not definitions.live
+
+
+def test_queries_cannot_be_seen_yet_when_they_are_about_to_be_added() -> None:
+    definitions, heard = defined(rows("a"))
+    definitions.apply(rows("b", "c"))
+    definitions.apply(AddQuery(1, "d", (3.0,)))
+    assert [e for e in heard.events if e[0] in ("before adding", "added")] == [
+        ("before adding", 1),
+        ("added", [1, 2]),
+        ("before adding", 3),
+        ("added", [3]),
+    ]
 
 
 @pytest.mark.parametrize("refused", ["created", "adding"])

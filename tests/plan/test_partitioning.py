@@ -215,7 +215,7 @@ def leaves(node: Node) -> list[Stream]:
 @pytest.mark.parametrize("kind", [*SPLIT, "one place"])
 def test_only_a_stateless_plan_keeps_no_state_and_none_that_tells_every_end(kind: str) -> None:
     for sql in SPLIT.get(kind, ONE_PLACE):
-        found, all_ends = partitioning(planned(sql)), partitioning(planned(sql), emit="all")
+        found, all_ends = partitioning(planned(sql)), partitioning(planned(sql), keeps_tuples=True)
         assert found.keeps_state == (kind != "stateless"), sql
         assert all_ends == (Partitioning("anywhere", found.routings) if kind == "stateless" else found), sql
         assert all_ends.keeps_state, sql
