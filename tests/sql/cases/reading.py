@@ -135,17 +135,22 @@ def _cases(path: Path, world: World) -> Iterator[tuple[Block, Case]]:
     yield from [last] if last is not None else []
 
 
+_PACE = {"evaluate every": "evaluate", "expire every": "expire"}
+
+
 def _case(world: World, block: Block, kind: str, text: str) -> Case:
     found = re.match(r"(\w+)( \([^)]*\))?", text)
     if found is None or (kind == "query" and found[2]):
         block.fail("Write `query name` or `family name (parameter TYPE, …)`.")
     name = found[1]
     steps = ("added at step", "dropped at step") if kind == "query" else ()
-    given = _options(block, text.removeprefix(found[0]), (*steps, "together with", "emit all"))
+    given = _options(block, text.removeprefix(found[0]), (*steps, "together with", "emit all", *_PACE))
     before, expected = block.split("----")
     sql, rows = before.split("register")
     what = "CREATE CONTINUOUS QUERY" if kind == "query" else "CREATE QUERY FAMILY"
-    option = " WITH (emit = 'all')" if "emit all" in given else ""
+    options = ["emit = 'all'"] if "emit all" in given else []
+    options += [f"{key} = '{given[words]}'" for words, key in _PACE.items() if words in given]
+    option = f" WITH ({', '.join(options)})" if options else ""
     declare = f"{what} {found[0]}{option} AS\n{sql.text()}"
     body = _parsed(block, block.line, declare)
     register = None
