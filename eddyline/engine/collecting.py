@@ -43,6 +43,7 @@ class Collecting:
         self._batches: dict[str, list[Delta]] = {}
         self._bytes = 0
         self._several_clocks = several_clocks
+        self._unsized: dict[str, list[int]] = {}  # by stream: its columns whose values differ in size
 
     def __len__(self) -> int:
         return sum(len(b) for batches in self._batches.values() for b in batches)
@@ -57,8 +58,16 @@ class Collecting:
                 batch = batch.take(batch.ts >= self.reached).spread()
             if len(batch):
                 self._batches.setdefault(stream, []).append(batch)
-                self._bytes += _bytes(batch)
+                self._bytes += self._bytes_of(stream, batch)
         self.reached = max(self.reached, reached)
+
+    def _bytes_of(self, stream: str, batch: Delta) -> int:
+        """The bytes of a batch; only columns whose types do not tell are asked, which takes long for a single tuple."""
+        columns = batch.columns
+        if stream not in self._unsized:
+            self._unsized[stream] = [i for i, c in enumerate(columns) if not pa.types.is_primitive(c.type)]
+        measured = sum(int(columns[i].nbytes) for i in self._unsized[stream])
+        return measured + len(batch) * (CHANGE + WIDEST * len(columns)) + BATCH
 
     def due(self, evaluated: int) -> bool:
         """Whether the family must be evaluated; `evaluated` is the clock of its last evaluation."""
@@ -110,13 +119,6 @@ class Collecting:
 
 
 _NUMBERS = ("ts", "exp", "sign", "first", "last", "query")
-
-
-def _bytes(batch: Delta) -> int:
-    """The bytes of a batch, from its types alone where they tell: asking each column takes longer than the rest."""
-    n, columns = len(batch), batch.columns
-    measured = sum(int(c.nbytes) for c in columns if not pa.types.is_primitive(c.type))
-    return measured + n * (CHANGE + WIDEST * len(columns)) + BATCH
 
 
 def _joined(batches: Sequence[Delta]) -> Delta:

@@ -9,7 +9,7 @@ from tests.oracle.deep import deep_query
 from tests.oracle.scenario import Pace, check, in_long_steps, scenario
 
 # Windows of the random queries are a few seconds long: from 1% of one to several of them.
-EVALUATE = [0, 30, 500, 1_500, 4_000, 20_000]
+EVALUATE = [None, 0, 30, 500, 1_500, 4_000, 4_000, 10_000, 20_000]
 EXPIRE = [None, None, 0, 100, 2_000, 30_000]
 KINDS = [*queries.CLASSES, "deep", "mixed", "families", "clock max"]
 
@@ -22,14 +22,14 @@ def play(kind: str, seed: int) -> int:
     s = scenario(
         rnd,
         texts,
-        rows=rnd.randint(3, 24),
+        rows=rnd.randint(6, 36),
         families=kind == "families",
         clock="max" if kind == "clock max" else "min",
     )
     if kind == "retracting join" and rnd.random() < 0.5:
         s = in_long_steps(rnd, s)
     s.emit_all = rnd.random() < 0.3
-    s.pace = Pace(rnd.choice([*EVALUATE, None]), rnd.choice(EXPIRE))
+    s.pace = Pace(rnd.choice(EVALUATE), rnd.choice(EXPIRE))
     try:
         return check(rnd, s, snapshots=rnd.choice([0, 0.15]), restores=rnd.choice([0, 0.1]))
     except BaseException as e:

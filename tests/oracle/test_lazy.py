@@ -10,7 +10,7 @@ from tests.oracle.lazy import KINDS, play
 from tests.oracle.test_oracle import tidy as tidy
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
-SCENARIOS = 300 if NIGHTLY else 8
+SCENARIOS = 300 if NIGHTLY else 6
 
 
 @pytest.mark.parametrize("kind", KINDS)
