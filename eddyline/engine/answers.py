@@ -15,6 +15,7 @@ from eddyline.arrays import Ints
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.buffers.sorted_segments import SortedSegments
 from eddyline.state.delta import Delta, concat, query_of
+from eddyline.state.pages import Pages, Saved
 
 
 class Answers:
@@ -57,8 +58,8 @@ class Answers:
     def forget(self, queries: Ints) -> None:
         self._flushed().forget(queries)
 
-    def save(self) -> pa.Table:
+    def save(self) -> Pages:
         return self._flushed().save()
 
-    def load(self, saved: pa.Table) -> None:
+    def load(self, saved: Saved) -> None:
         self._stem.load(saved, lambda rows: [query_of(rows)])

@@ -33,6 +33,7 @@ from eddyline.operators.deferred import Outcome, delta_of
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import RelationKind, Stream
 from eddyline.state.delta import MIN, Delta
+from eddyline.state.pages import Saved
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.store import LogName, Store
 from eddyline.state.store.stream_log import StreamLog
@@ -85,7 +86,7 @@ class Engine(Runner):
         finally:
             self.definitions.runner = self
 
-    def restore(self, family: Family, saved: Mapping[str, pa.Table], clock: int, changes: int | None) -> None:
+    def restore(self, family: Family, saved: Mapping[str, Saved], clock: int, changes: int | None) -> None:
         """Recovers a family from its saved state; replaces its operators."""
         running = self.running_family(family)
         running.load(saved, clock, changes, self.clocks.of(running.streams))

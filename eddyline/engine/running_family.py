@@ -43,6 +43,7 @@ from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, empty, query_of
+from eddyline.state.pages import Saved, as_table
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.stream_log import StreamLog
 
@@ -353,7 +354,7 @@ class RunningFamily:
 
     # saving
 
-    def save(self) -> dict[str, pa.Table]:
+    def save(self) -> dict[str, Saved]:
         self.compact()
         saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
         if self.answer is not None:
@@ -364,7 +365,12 @@ class RunningFamily:
             saved["expired"] = pa.table({"clock": [self._expired]})
         return saved
 
-    def load(self, saved: Mapping[str, pa.Table], clock: int, changes: int | None, reached: int) -> None:
+    @property
+    def restores_exactly(self) -> bool:
+        """Whether it goes on, after `save`, like a family that has loaded what it saved."""
+        return self.answer is None and all(o.restores_exactly for o in self.root.walk())
+
+    def load(self, saved: Mapping[str, Saved], clock: int, changes: int | None, reached: int) -> None:
         """Restores what `save` returned; `reached` is the clock of its streams at that time."""
         for operator, own in self._matched(saved):
             operator.load(own, self.functions)
@@ -373,16 +379,16 @@ class RunningFamily:
         if self.collecting is not None:
             self.collecting.load(saved, reached)
         if self._expire_every is not None:
-            self._expired = saved["expired"].column("clock")[0].as_py()
+            self._expired = as_table(saved["expired"]).column("clock")[0].as_py()
         self.clock, self._changes = clock, changes
 
-    def _matched(self, saved: Mapping[str, pa.Table]) -> list[tuple[Operator, dict[str, pa.Table]]]:
+    def _matched(self, saved: Mapping[str, Saved]) -> list[tuple[Operator, dict[str, pa.Table]]]:
         """The saved tables of each operator with state; stateful operators have the same order in every version."""
         tables: dict[int, dict[str, pa.Table]] = {}
         for key, table in saved.items():
             number, _, name = key.partition(".")
             if name:
-                tables.setdefault(int(number), {})[name] = table
+                tables.setdefault(int(number), {})[name] = as_table(table)
         walked = self.root.walk()
         keeping = [i for i, o in enumerate(walked) if type(o).save is not Operator.save]
         numbers = keeping if len(tables) == len(keeping) else sorted(tables)

@@ -29,6 +29,7 @@ from eddyline.engine.family import Family
 from eddyline.errors import StateError
 from eddyline.local.connection import Connection
 from eddyline.operators.user_functions import body_of
+from eddyline.state.pages import as_table
 from eddyline.state.store.store import LogName
 
 FORMAT = 1
@@ -57,7 +58,9 @@ def save(db: Connection, path: Any) -> None:
 def _write(db: Connection, path: Path) -> None:
     for stream in db.catalog.streams:
         name = stream.name.lower()
-        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", db.engine.log(LogName(name)).save())
+        _write_table(
+            path / "streams" / f"{file_name(name)}.history.arrow", as_table(db.engine.log(LogName(name)).save()["rows"])
+        )
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.definitions.tables.items():
         _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
@@ -66,7 +69,7 @@ def _write(db: Connection, path: Path) -> None:
         _write_table(folder / "queries.arrow", family.queries.save())
         running = db.engine.running.get(family.number)  # None if it is in quarantine: it has no state
         for part, state in running.save().items() if running is not None else ():
-            _write_table(folder / f"{part}.arrow", state)
+            _write_table(folder / f"{part}.arrow", as_table(state))
     files = {str(f.relative_to(path)): _checksum(f) for f in sorted(path.rglob("*.arrow"))}
     (path / "manifest.json").write_text(json.dumps(_manifest(db) | {"files": files}, indent=1))
 

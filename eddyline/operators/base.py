@@ -19,6 +19,7 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.room import Room
 from eddyline.plan.physical import PhysicalNode
 from eddyline.state.delta import Delta, empty
+from eddyline.state.pages import Saved
 from eddyline.state.query_table import QueryRows
 
 if TYPE_CHECKING:
@@ -89,11 +90,19 @@ class Operator:
         """The number of rows in its state."""
         return 0
 
-    def save(self) -> dict[str, pa.Table]:
+    def save(self) -> dict[str, Saved]:
         return {}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
-        """Restores the state that `save` returned."""
+        """Restores the state that `save` returned, in a new operator."""
+
+    @property
+    def restores_exactly(self) -> bool:
+        """Whether it goes on, after `save`, like an operator that has loaded what it saved: the same changes, in the
+        same order, and the same saved state.
+
+        Another operator is replaced by a restored one when a host saves it whose steps must be repeatable."""
+        return type(self).save is Operator.save
 
     def none(self) -> Delta:
         return empty(self.types, attached=self.attached)

@@ -22,6 +22,7 @@ from eddyline.plan.physical import Buffer, Key, PhysicalNode
 from eddyline.state.buffers import build_buffer
 from eddyline.state.buffers.segment import KeyMatches, Segment
 from eddyline.state.delta import MAX, MIN, Delta
+from eddyline.state.pages import Saved
 
 
 class BufferStem:
@@ -86,8 +87,12 @@ class BufferStem:
         if self.buffer.attached:
             self.buffer.forget(queries)
 
-    def save(self) -> pa.Table | None:
+    def save(self) -> Saved | None:
         return self.buffer.save()
+
+    @property
+    def restores_exactly(self) -> bool:
+        return True
 
     def load(self, saved: pa.Table, functions: Functions) -> None:
         """Slots are assigned again from the rows, so they are not saved."""

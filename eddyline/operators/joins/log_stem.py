@@ -24,6 +24,7 @@ from eddyline.plan.expressions import anonymous, columns_of
 from eddyline.plan.physical import Key, StreamInput
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, MIN, Delta
+from eddyline.state.pages import as_table
 from eddyline.state.saved_tables import loaded_columns, loaded_ints
 from eddyline.state.store.key_index import KeyIndex
 from eddyline.state.store.stream_log import LogSegment, LogView, StreamLog
@@ -109,7 +110,12 @@ class LogStem:
         """The rows belong to no query."""
 
     def save(self) -> pa.Table | None:
-        return None if self.shared else self.log.save()
+        return None if self.shared else as_table(self.log.save()["rows"])
+
+    @property
+    def restores_exactly(self) -> bool:
+        """The engine saves a shared log with its division into segments; of an own log only the rows are saved."""
+        return self.shared
 
     def load(self, saved: pa.Table, functions: Functions) -> None:
         """Rows that an earlier version saved for this join alone are added to the log."""

@@ -20,6 +20,7 @@ from eddyline.index.keys import sorted_runs
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
 from eddyline.state.delta import Delta
+from eddyline.state.pages import Saved
 
 
 class Matches(NamedTuple):
@@ -117,8 +118,12 @@ class Stem(Protocol):
     def forget(self, queries: Ints) -> None:
         """Drops the rows of dropped queries."""
 
-    def save(self) -> pa.Table | None:
+    def save(self) -> Saved | None:
         """Its rows; None if they are saved elsewhere."""
+
+    @property
+    def restores_exactly(self) -> bool:
+        """Whether it goes on, after `save`, like a SteM that has loaded what it saved."""
 
     def load(self, saved: pa.Table, functions: Functions) -> None:
         """Restores saved rows."""

@@ -33,6 +33,7 @@ from eddyline.operators.matcher import Matcher
 from eddyline.plan import physical
 from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta, concat
+from eddyline.state.pages import Saved
 
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
 TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirst.of)
@@ -152,8 +153,13 @@ class StemJoin(Operator):
     def size(self) -> int:
         return len(self.stems)
 
-    def save(self) -> dict[str, pa.Table]:
+    def save(self) -> dict[str, Saved]:
         return self.stems.save()
+
+    @property
+    def restores_exactly(self) -> bool:
+        """Joined rows are ordered by segment, tuple, row and query, whatever tactic and index computes them."""
+        return all(stem.restores_exactly for stem in self.stems.stems)
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.stems.load(saved, functions)

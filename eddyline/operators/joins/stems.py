@@ -18,6 +18,7 @@ from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
 from eddyline.plan.physical import ProbeStep
 from eddyline.state.delta import Delta
+from eddyline.state.pages import Saved
 from eddyline.state.store.stream_log import StreamLog
 
 Logs = Callable[[str], StreamLog | None]  # the log of a stream that families share; None: the join has its own
@@ -73,7 +74,7 @@ class Stems:
     def __len__(self) -> int:
         return sum(len(s) for s in self.stems)
 
-    def save(self) -> dict[str, pa.Table]:
+    def save(self) -> dict[str, Saved]:
         saved = {i: table for i, s in enumerate(self.stems) if (table := s.save()) is not None}
         kept = pa.table({"input": pa.array(list(saved), pa.int64())})  # so that no join is saved without a table
         return {"kept": kept} | {f"stem{i}": table for i, table in saved.items()}

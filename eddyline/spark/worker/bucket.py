@@ -33,6 +33,7 @@ from eddyline.spark.worker.guard import FailedQueries, WorkerGuard
 from eddyline.spark.worker.placement import Placement
 from eddyline.spark.worker.routes import route_name
 from eddyline.state.delta import MAX, MIN, Delta, concat, micros
+from eddyline.state.pages import Saved
 from eddyline.state.store.store import LogName
 
 Placed = tuple[tuple[int, int, int], bytes]  # (source, partition, number), block
@@ -144,7 +145,7 @@ class Bucket:
 
     # state
 
-    def save(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    def save(self) -> tuple[dict[str, Any], dict[str, Saved]]:
         """The state as JSON-compatible metadata and tables; later steps do not modify either."""
         self._trim_since()
         engine = self.engine
@@ -158,8 +159,9 @@ class Bucket:
             "broken": {str(n): failure.error for n, failure in engine.failed.items()},
             "families": {str(n): [r.clock, r.changes] for n, r in engine.running.items()},
         }
-        tables = {f"table.{name}": rows.to_arrow() for name, rows in self.definitions.tables.items()}
-        tables |= {f"log.{stream}.{route}": log.save() for (stream, route), log in engine.store.logs.items()}
+        tables: dict[str, Saved] = {f"table.{name}": rows.to_arrow() for name, rows in self.definitions.tables.items()}
+        for (stream, route), log in engine.store.logs.items():
+            tables |= {f"log.{stream}.{route}.{part}": state for part, state in log.save().items()}
         for number, r in engine.running.items():
             tables |= {f"{number}.{part}": state for part, state in r.save().items()}
         return meta, tables
@@ -177,23 +179,27 @@ class Bucket:
         for number, error in meta["broken"].items():
             family = definitions.families[int(number)]
             engine.fail(family, FamilyFailure(family.name, error))
-        for name, table in tables.items():
-            if name.startswith("log."):
-                engine.log(LogName(*name.removeprefix("log.").split(".", 1))).load(table)
+        for name in tables:
+            if name.startswith("log.") and name.endswith(".rows"):
+                stem = name.removesuffix("rows")
+                log = engine.log(LogName(*stem.removeprefix("log.").removesuffix(".").split(".", 1)))
+                log.restore({part: tables[stem + part] for part in ("rows", "state")})
         self.reload(meta, tables)
 
-    def reload(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        """Reloads the state of all families from the result of `save`.
+    def reload(self, meta: Mapping[str, Any], tables: Mapping[str, Saved]) -> None:
+        """Reloads the state of families from the result of `save`, except of those that a restored bucket would run in
+        the same way.
 
         Without it, a bucket would produce the same rows as a restored one but in another order, and a replay would
-        assign other positions to rows.
+        assign other positions to rows. It rebuilds the indexes of a family's queries too.
         """
-        for log in self.engine.store.logs.values():
-            log.forget_segments()
         for number, (clock, changes) in meta["families"].items():
             family = self.definitions.families[int(number)]
+            running = self.engine.running.get(family.number)
             if family.queries.crowded:
-                family.queries.compact()
+                family.queries.compact()  # no operator may refer to the removed rows
+            elif running is not None and running.restores_exactly:
+                continue
             own = {k.partition(".")[2]: t for k, t in tables.items() if k.startswith(f"{number}.")}
             self.engine.restore(family, own, clock, changes)
 

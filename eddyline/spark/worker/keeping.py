@@ -5,8 +5,9 @@ logged steps. A step writes its own input; when the log is as large as the snaps
 the bytes written stay proportional to the input.
 
 A segment's name is the digest of its content: segments that did not change between snapshots are not written again,
-and a local copy can be verified. `chain` is the digest of all input: two buckets with the same chain have the same
-state.
+and a local copy can be verified. State that is handed over as pages (`state/pages.py`) is recognized by identity: a
+page that the last snapshot had is neither encoded nor hashed again, so a snapshot costs what changed. `chain` is the
+digest of all input: two buckets with the same chain have the same state.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from eddyline.errors import StateError
 from eddyline.spark.run.settings import Settings
 from eddyline.spark.worker import blocks
 from eddyline.spark.worker.bucket import Bucket, Placed
+from eddyline.state.pages import Pages, Saved
 
 FORMAT = 1
 SMALLEST_LOG = 8 * 2**20  # bytes: a smaller log causes no snapshot
@@ -79,6 +82,15 @@ class Kept:
     head: bytes
     put: dict[str, bytes]
     removed: list[str]
+    snapshot_seconds: float = 0.0
+
+
+class StoredPage(NamedTuple):
+    """A page of the last snapshot; the reference to it ensures that no other page gets its id."""
+
+    page: pa.RecordBatch
+    segments: list[str]
+    size: int  # bytes
 
 
 class Keeper:
@@ -88,6 +100,7 @@ class Keeper:
         self.settings = settings
         self.bucket = Bucket(number, settings)
         self.head = Head()
+        self._stored: dict[int, StoredPage] = {}  # by the id of the page
         self.folder = local_folder(settings, number)
 
     def restore(self, head: Head, fetch: Callable[[str], bytes]) -> None:
@@ -99,6 +112,7 @@ class Keeper:
                 for name, chunks in head.parts.items()
             }
             self.bucket.load(head.meta, tables)
+        self._stored = {}
         for i, segments in enumerate(head.log):
             self.bucket.replay(_blocks_of_entry(self._read(segments, fetch)), head.broke.get(str(i), []))
         self.head = head
@@ -115,9 +129,11 @@ class Keeper:
         new.log_bytes += len(entry)
         if self.bucket.failed_families:
             new.broke[str(len(new.log) - 1)] = list(self.bucket.failed_families)
+        began = time.perf_counter()
         if len(new.log) >= LONGEST_LOG or new.log_bytes > max(SMALLEST_LOG, new.snapshot_bytes):
             put.clear()
             self._snapshot(new, put)
+        snapshot_seconds = time.perf_counter() - began
         put = {name: content for name, content in put.items() if name not in before}
         removed = sorted(before - new.segments())
         for name, content in put.items():
@@ -125,15 +141,28 @@ class Keeper:
         for name in removed:
             (self.folder / name).unlink(missing_ok=True)
         self.head = new
-        return parts, Kept(new.encode(), put, removed)
+        return parts, Kept(new.encode(), put, removed, snapshot_seconds)
 
     def _snapshot(self, head: Head, put: dict[str, bytes]) -> None:
         head.meta, tables = self.bucket.save()
         self.bucket.reload(head.meta, tables)
-        contents = {name: [blocks.encode({}, t) for t in _chunks(table)] for name, table in tables.items()}
-        head.parts = {name: [self._write(c, put) for c in chunks] for name, chunks in contents.items()}
-        head.snapshot_bytes = sum(len(c) for chunks in contents.values() for c in chunks)
+        stored: dict[int, StoredPage] = {}
+        head.parts, head.snapshot_bytes = {}, 0
+        for name, saved in tables.items():
+            chunks = [self._stored_page(page, put) for page in _pages(saved)]
+            stored |= {id(c.page): c for c in chunks} if isinstance(saved, Pages) else {}
+            head.parts[name] = [c.segments for c in chunks]
+            head.snapshot_bytes += sum(c.size for c in chunks)
+        self._stored = stored
         head.log, head.broke, head.log_bytes = [], {}, 0
+
+    def _stored_page(self, page: pa.RecordBatch, put: dict[str, bytes]) -> StoredPage:
+        """The segments of a page: those of the last snapshot if it had the page, else written now."""
+        known = self._stored.get(id(page))
+        if known is not None:
+            return known
+        content = blocks.encode({}, pa.Table.from_batches([page]))
+        return StoredPage(page, self._write(content, put), len(content))
 
     def _write(self, content: bytes, put: dict[str, bytes]) -> list[str]:
         names = []
@@ -170,10 +199,11 @@ def _blocks_of_entry(entry: bytes) -> list[Placed]:
     return [((a, b, c), body) for (a, b, c), body in zip(json.loads(places), bodies, strict=True)]
 
 
-def _chunks(table: pa.Table) -> list[pa.Table]:
-    """The chunks of a table; chunks that are equal in two snapshots are written once."""
-    parts = [pa.Table.from_batches([b]) for b in table.to_batches() if b.num_rows]
-    return parts or [table]
+def _pages(saved: Saved) -> Sequence[pa.RecordBatch]:
+    """The pages of saved state, at least one, so that its schema is stored; the chunks of a table are new pages."""
+    if isinstance(saved, Pages):
+        return saved.pages or (pa.RecordBatch.from_pylist([], schema=saved.schema),)
+    return [b for b in saved.to_batches() if b.num_rows] or [pa.RecordBatch.from_pylist([], schema=saved.schema)]
 
 
 def local_folder(settings: Settings, bucket: int) -> Path:

@@ -107,6 +107,7 @@ class Resident:
         stepped = time.perf_counter()
         report = self._report(keeper, batch, parts, [blocks.decode(b)[0]["report"] for p, b in placed if p[2] < 0])
         report |= {"cache": cache, "restore_seconds": ready - started, "step_seconds": stepped - ready}
+        report |= {"snapshot_seconds": kept.snapshot_seconds}
         report |= {"stage_seconds": time.perf_counter() - stepped, "written": sum(map(len, kept.put.values()))}
         self._keepers[key] = keeper
         self._last[key] = request, (kept.head, kept.put, kept.removed, report)

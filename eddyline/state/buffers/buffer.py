@@ -8,7 +8,8 @@ buffer:
     expire          drops every row that the eviction policy allows to drop at the clock; insertions do so in part
     retract         ends the rows that `-` rows name just before the retraction, and marks them as leaving
     nbytes          the bytes of its rows and indexes
-    save, load      rows with both their ends; slots are assigned again on loading
+    save, load      rows with both their ends; slots are assigned again on loading. After `save`, a buffer goes on like
+                    one that has loaded what it saved: segments are divided, merged and expired in the same way
 
 Invariant: every row is in exactly one segment, and a segment's rows keep their positions until it is replaced. What is
 not stated here is free: how rows are divided into segments, when segments are merged, when expired rows are dropped.
@@ -34,9 +35,11 @@ from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.buffers.eviction import EvictionPolicy, expired
 from eddyline.state.buffers.segment import KeyMatches, Segment
 from eddyline.state.delta import Delta, empty, query_of
+from eddyline.state.pages import Pages, Saved, as_table
 from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 
 SlotsOf = Callable[[Delta], list[Ints]]
+_PAGE = "page"  # where a segment caches its page
 NO_KEY = -1  # the slot of a row with a NULL in its key: no probe by that key matches it
 
 
@@ -184,24 +187,24 @@ class StateBuffer(ABC):
 
     # saving
 
-    def save(self) -> pa.Table:
-        """The rows as a table with a chunk per segment, without slots.
+    def save(self) -> Pages:
+        """The rows, without slots: a page per segment, which is the same object until a row of it is retracted."""
+        nothing = self._page(empty(self.types, attached=self.attached), np.empty(0, np.int64))
+        for s in self.segments:
+            if _PAGE not in s.derived:
+                s.derived[_PAGE] = self._page(s.rows, s.born)
+        return Pages(nothing.schema, tuple(s.derived[_PAGE] for s in self.segments))
 
-        A segment that has not changed gives a chunk with the same content.
-        """
-        if not self.segments:
-            return self._saved(empty(self.types, attached=self.attached), np.empty(0, np.int64))
-        return pa.concat_tables([self._saved(s.rows, s.born) for s in self.segments])
-
-    def _saved(self, rows: Delta, born: Ints) -> pa.Table:
+    def _page(self, rows: Delta, born: Ints) -> pa.RecordBatch:
         data = saved_columns(rows) | {"ts": rows.ts, "exp": rows.exp, "first": rows.first, "last": rows.last}
         if rows.query is not None:
             data["query"] = rows.query
         if self.identity is not None:  # a retracted row keeps its first end, so that it stays retracted
             data["born"] = born
-        return pa.table(data)
+        return pa.record_batch(data)
 
-    def load(self, table: pa.Table, slots_of: SlotsOf) -> None:
+    def load(self, saved: Saved, slots_of: SlotsOf) -> None:
+        table = as_table(saved)
         if ("query" in table.column_names) != self.attached:
             raise StateError(
                 "These rows of a join were saved by a version that keeps them in another way.",

@@ -11,6 +11,7 @@ import numpy as np
 from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.buffers.segment import Segment
 from eddyline.state.delta import concat
+from eddyline.state.pages import Pages
 
 
 class SortedSegments(StateBuffer):
@@ -36,3 +37,7 @@ class SortedSegments(StateBuffer):
             merged = merged.without(dropped) if dropped.any() else Segment.of(rows, born, slots)
             if len(merged):
                 self.segments.append(merged)
+
+    def save(self) -> Pages:
+        self._unswept = 0  # as in a buffer that loads it
+        return super().save()

@@ -12,7 +12,7 @@ index, evicting a constant a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,11 +22,13 @@ import pyarrow as pa
 from eddyline.arrays import Ints, Mask
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import MAX, MIN, Delta, concat
+from eddyline.state.pages import Pages, Saved
 from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 from eddyline.state.store.growing import ColumnView, GrowingArray, GrowingColumn
 from eddyline.state.store.key_index import KeyIndex
 
 BLOCK = 1024  # rows for which the highest event time up to their end is known
+PAGE = 8192  # rows that are saved together
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class StreamLog:
         self._segments: list[LogSegment] = []
         self._newest: LogSegment | None = None
         self._fresh = 0  # where the rows of the last append begin
+        self._dropped = 0  # rows dropped from the front so far
+        self._pages: dict[int, pa.RecordBatch] = {}  # full ones that have been saved, by number
 
     def __len__(self) -> int:
         return len(self._arrivals) + sum(len(b) for b in self._staged)
@@ -196,6 +200,8 @@ class StreamLog:
 
     def _drop_oldest(self, dropped: int) -> None:
         self._keep_rows(slice(dropped, None))
+        self._dropped += dropped
+        self._pages = {n: page for n, page in self._pages.items() if n * PAGE >= self._dropped}
         for key, index in list(self.indexes.items()):
             index.drop_oldest(dropped)
             if index.is_sparse:
@@ -205,6 +211,7 @@ class StreamLog:
     def _keep(self, needed: Mask) -> None:
         self._keep_rows(np.nonzero(needed)[0])
         self.indexes.clear()
+        self._dropped, self._pages = 0, {}
         self._renumbered()
 
     def _keep_rows(self, rows: slice | Ints) -> None:
@@ -215,19 +222,43 @@ class StreamLog:
     def _renumbered(self) -> None:
         self._highest = GrowingArray(np.int64)
         self._summarise()
-        self.forget_segments()
+        self._forget_segments()
 
-    def forget_segments(self) -> None:
-        """Divides the rows into segments anew, so that results have the same order as after a recovery."""
+    def _forget_segments(self) -> None:
         self._segments = []
         self._newest = None
         self._fresh = len(self)
 
     # saving
 
-    def save(self) -> pa.Table:
-        rows = self.all()
-        return pa.table(saved_columns(rows) | {"ts": rows.ts, "arrival": rows.last})
+    def save(self) -> dict[str, Saved]:
+        """Its rows, in pages of which only the last changes, and what determines how it goes on."""
+        self._flush()
+        stop = self._dropped + len(self)
+        numbers = range(self._dropped // PAGE, -(-stop // PAGE)) if len(self) else range(0)
+        pages = {n: self._pages.get(n) or self._page(n * PAGE, n * PAGE + PAGE) for n in numbers}
+        self._pages = {n: page for n, page in pages.items() if page.num_rows == PAGE}
+        self._fresh = len(self)
+        starts = [s.start for s in self.segments(len(self)) if len(s)]
+        state = pa.table({"segment": pa.array(starts, pa.int64()), "unchecked": [self.unchecked] * len(starts)})
+        return {"rows": Pages(self._page(0, 0).schema, tuple(pages.values())), "state": state}
+
+    def _page(self, start: int, stop: int) -> pa.RecordBatch:
+        """The rows between two positions that count dropped rows too."""
+        first, last = (min(max(p - self._dropped, 0), len(self)) for p in (start, stop))
+        rows = self.rows(first, last)
+        columns = saved_columns(rows) | {"ts": rows.ts, "arrival": rows.last}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def restore(self, saved: Mapping[str, pa.Table]) -> None:
+        """Goes on exactly like the log that was saved."""
+        self.load(saved["rows"])
+        self._flush()
+        starts, unchecked = loaded_ints(saved["state"], "segment", "unchecked")
+        stops = [*starts[1:], len(self)]
+        self._segments = [LogSegment(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
+        self._fresh, self._newest = len(self), None
+        self.unchecked = int(unchecked[0]) if len(unchecked) else 0
 
     def load(self, saved: pa.Table) -> None:
         """Adds saved rows that it does not have yet; rows are equal if their arrival numbers are."""
