@@ -317,8 +317,7 @@ class Engine(Runner):
         """Time passes without tuples: every watermark becomes at least `to`."""
         self.clocks.advance(to)
         parts = self.step(lambda family, stream: None)
-        for name in list(self.store.logs):
-            self._evict(name)
+        self.evict()
         return parts
 
     def _only_collects(self, running: RunningFamily, streams: Mapping[str, Delta]) -> bool:
@@ -359,6 +358,11 @@ class Engine(Runner):
         for name, log in list(self.store.logs.items()):
             if log.eviction_due or worth_compacting(len(log), len(log) - log.unchecked):
                 self._evict(name)
+
+    def evict(self) -> None:
+        """Drops the rows of logs that no family needs, where that frees much memory."""
+        for name in list(self.store.logs):
+            self._evict(name)
 
     def _evict(self, name: LogName) -> None:
         """Drops the rows of a log that no family needs."""

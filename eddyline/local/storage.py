@@ -58,9 +58,8 @@ def save(db: Connection, path: Any) -> None:
 def _write(db: Connection, path: Path) -> None:
     for stream in db.catalog.streams:
         name = stream.name.lower()
-        _write_table(
-            path / "streams" / f"{file_name(name)}.history.arrow", as_table(db.engine.log(LogName(name)).save()["rows"])
-        )
+        rows = as_table(db.engine.log(LogName(name)).save()["rows"])
+        _write_table(path / "streams" / f"{file_name(name)}.history.arrow", rows)
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.definitions.tables.items():
         _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())

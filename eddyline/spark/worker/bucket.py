@@ -149,6 +149,7 @@ class Bucket:
         """The state as JSON-compatible metadata and tables; later steps do not modify either."""
         self._trim_since()
         engine = self.engine
+        engine.evict()
         clocks, heard = engine.clocks.save()
         meta = {
             "version": self.follower.version,
