@@ -77,7 +77,7 @@ class _JoinPlanner:
         steps: list[ProbeStep] = []
         while len(bound) < len(self.inputs):
             options = [i for i in range(len(self.inputs)) if i not in bound]
-            best = max(options, key=lambda i: (len(self._equalities(start, bound, i)), -i))
+            best = max(options, key=lambda i: (len(self._equalities(start, bound, i)), self._selects(i), -i))
             pairs = self._equalities(start, bound, best)
             with_query = self.inputs[best].attached and any(self.inputs[b].attached for b in bound)
             own = tuple(self._own(k, best) for _, k in pairs)
@@ -90,6 +90,10 @@ class _JoinPlanner:
             key = self._key(best, Key(own, with_query))
             steps.append(ProbeStep(best, key, tuple(e for e, _ in pairs), conditions))
         return tuple(steps)
+
+    def _selects(self, i: int) -> bool:
+        """Whether queries select rows of an input: few of them will be left."""
+        return any(self._inputs_of(p) == {i} for p in self.with_params)
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
         """Removes from `waiting` and returns the conditions over bound inputs only."""

@@ -1,7 +1,7 @@
 """Slot boxes: for each query slot a range of integers along each attribute, checked one by one.
 
-A value is accepted if it is within the range; a missing one only if the slot does not restrict the attribute. Boxes
-may accept more than the queries do: they prune. Cost: O(rows * slots * attributes), which for some hundred slots is
+Sets of slots are bitmaps, one row of words for each partial result. A value is accepted if it is within the range; a
+missing one only if the slot does not restrict the attribute. Boxes may accept more than the queries do: they prune. Cost: O(rows * slots * attributes), which for some hundred slots is
 less than the search of an index. (Document 1, section 3.2: lineage of tuples.)
 """
 
@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.arrays import Ints, Mask
+from eddyline.arrays import Ints, Mask, Words
 from eddyline.index.runtime.kernel_cache import inlined, kernel
+from eddyline.index.runtime.vectors import lowest_bit
 
 LEAST, MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -64,23 +65,29 @@ def _accepts(boxes: Boxes, values: Values, row: int, slot: int) -> bool:
 
 
 @kernel
-def accepted(boxes: Boxes, values: Values, slots: Ints) -> tuple[Ints, Ints]:
-    """The pairs (row, slot) of rows and these slots whose boxes accept them, by row."""
+def accepted(boxes: Boxes, values: Values, slots: int) -> Words:
+    """By row, a bit for each slot whose box accepts it."""
     rows = values.numbers.shape[1]
-    total = 0
+    bits = np.zeros((rows, (slots + 63) // 64), np.uint64)
     for i in range(rows):
-        for slot in slots:
+        for slot in range(slots):
             if _accepts(boxes, values, i, slot):
-                total += 1
-    row, by = np.empty(total, np.int64), np.empty(total, np.int64)
-    k = 0
-    for i in range(rows):
-        for slot in slots:
-            if _accepts(boxes, values, i, slot):
-                row[k] = i
-                by[k] = slot
-                k += 1
-    return row, by
+                bits[i, slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+    return bits
+
+
+@kernel
+def having(bits: Words, mask: Words) -> Ints:
+    """The rows that have a bit of the mask."""
+    rows = np.empty(len(bits), np.int64)
+    n = 0
+    for i in range(len(bits)):
+        for w in range(len(mask)):
+            if bits[i, w] & mask[w]:
+                rows[n] = i
+                n += 1
+                break
+    return rows[:n]
 
 
 @inlined
@@ -95,22 +102,49 @@ def _in_windows(windows: Windows, pairs: Pairing, i: int, slot: int) -> bool:
 
 @kernel
 def narrowed(
-    boxes: Boxes, values: Values, windows: Windows, pairs: Pairing, starts: Ints, slots: Ints
-) -> tuple[Ints, Ints]:
-    """The pairs (match, slot) that slots still accept. The slots of partial result p are starts[p] … starts[p + 1]."""
-    total = 0
-    for i in range(len(pairs.probing)):
-        p = pairs.probing[i]
-        for k in range(starts[p], starts[p + 1]):
-            if _in_windows(windows, pairs, i, slots[k]) and _accepts(boxes, values, i, slots[k]):
-                total += 1
-    match, by = np.empty(total, np.int64), np.empty(total, np.int64)
+    boxes: Boxes, values: Values, windows: Windows, pairs: Pairing, bits: Words, mask: Words
+) -> tuple[Ints, Words]:
+    """The matches that some slot of the mask still accepts, and by match the slots that do.
+
+    `bits` has the slots of each partial result that probes.
+    """
+    matches, left = np.empty(len(pairs.probing), np.int64), np.zeros((len(pairs.probing), len(mask)), np.uint64)
     n = 0
     for i in range(len(pairs.probing)):
-        p = pairs.probing[i]
-        for k in range(starts[p], starts[p + 1]):
-            if _in_windows(windows, pairs, i, slots[k]) and _accepts(boxes, values, i, slots[k]):
-                match[n] = i
-                by[n] = slots[k]
+        kept = False
+        for w in range(len(mask)):
+            waiting = bits[pairs.probing[i], w] & mask[w]
+            while waiting:
+                lowest = waiting & (~waiting + np.uint64(1))
+                waiting ^= lowest
+                slot = 64 * w + lowest_bit(lowest)
+                if _in_windows(windows, pairs, i, slot) and _accepts(boxes, values, i, slot):
+                    left[n, w] |= lowest
+                    kept = True
+        if kept:
+            matches[n] = i
+            n += 1
+    return matches[:n], left[:n]
+
+
+@kernel
+def listed(bits: Words, mask: Words) -> tuple[Ints, Ints]:
+    """The pairs (row, slot) of the bits that are in the mask, by row."""
+    total = 0
+    for i in range(len(bits)):
+        for w in range(len(mask)):
+            waiting = bits[i, w] & mask[w]
+            while waiting:
+                waiting &= waiting - np.uint64(1)
+                total += 1
+    rows, slots = np.empty(total, np.int64), np.empty(total, np.int64)
+    n = 0
+    for i in range(len(bits)):
+        for w in range(len(mask)):
+            waiting = bits[i, w] & mask[w]
+            while waiting:
+                lowest = waiting & (~waiting + np.uint64(1))
+                waiting ^= lowest
+                rows[n], slots[n] = i, 64 * w + lowest_bit(lowest)
                 n += 1
-    return match, by
+    return rows, slots

@@ -22,10 +22,21 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints
+from eddyline.arrays import Ints, Mask, Words
 from eddyline.index.filters.clauses import Conditions
 from eddyline.index.filters.domains import as_integers
-from eddyline.index.filters.slot_boxes import LEAST, MOST, Boxes, Pairing, Values, Windows, accepted, narrowed
+from eddyline.index.filters.slot_boxes import (
+    LEAST,
+    MOST,
+    Boxes,
+    Pairing,
+    Values,
+    Windows,
+    accepted,
+    having,
+    listed,
+    narrowed,
+)
 from eddyline.operators.base import columns_for
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions, evaluate
@@ -42,11 +53,13 @@ from eddyline.plan.expressions import (
     move_columns,
     params_of,
 )
+from eddyline.plan.physical import ProbeStep
 from eddyline.plan.range_probes import inputs_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.key_index import KeyIndex
+from eddyline.state.store.stream_log import StreamLog
 
 MOST_PARTIAL = 1 << 22  # partial results of one probe; beyond, every family probes alone, in portions
 
@@ -60,7 +73,7 @@ class Target(NamedTuple):
 
     log: int  # identity
     key: tuple[Expr, ...]
-    source: tuple[tuple[int, Expr], ...]  # by part of the key: a level of the route, and an expression over its stream
+    source: tuple[tuple[int, int, Expr], ...]  # by part of the key: a level of the route, its log, and an expression
     sees_step: bool  # whether rows that arrived in the same step are visible
 
 
@@ -75,6 +88,15 @@ class Member:
     targets: tuple[Target, ...]
     conditions: tuple[Condition, ...]  # by level: on that stream alone
     known: tuple[tuple[int, int], MemberTables] | None = None
+
+    @property
+    def probes(self) -> tuple[ProbeStep, ...]:
+        return self.join.stems.node.probes[self.input]
+
+    @property
+    def size(self) -> int:
+        """The number of its queries when it was last asked for its tables."""
+        return 0 if self.known is None else self.known[1].size
 
     @classmethod
     def of(cls, family: int, join: StemJoin, i: int) -> Member | None:
@@ -93,7 +115,8 @@ class Member:
                 if len(of) != 1 or calls_functions(e) or may_overflow(e):
                     return None
                 (j,) = of
-                source.append((order.index(j), anonymous(move_columns(e, partial(add, -node.starts[j])))))
+                at = order.index(j)
+                source.append((at, id(stems[at].log), anonymous(move_columns(e, partial(add, -node.starts[j])))))
             stem = stems[level + 1]
             targets.append(Target(id(stem.log), stem.keys[probe.key], tuple(source), probe.input < i))
         conditions = [Condition(_own_condition(join, j)) for j in order]
@@ -120,18 +143,12 @@ class MemberTables(NamedTuple):
     since: Ints
 
 
-@dataclass
-class Level:
-    """Partial results, and their lineage: those of p are slots[starts[p]:starts[p + 1]]."""
+class Level(NamedTuple):
+    """Partial results: the positions of their tuples in the batch, of their partners in logs, and their lineage."""
 
     origin: Ints
     rows: list[Ints]
-    starts: Ints
-    slots: Ints
-
-    @property
-    def of_pair(self) -> Ints:
-        return np.repeat(np.arange(len(self.origin)), np.diff(self.starts))
+    bits: Words
 
 
 @dataclass
@@ -142,7 +159,10 @@ class Tables:
     boxes: list[Boxes] = field(default_factory=list)
     widths: list[Ints] = field(default_factory=list)
     since: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    next_target: list[Ints] = field(default_factory=list)  # by level and slot; -1: the route has ended
+    leaving: list[dict[int, Words]] = field(default_factory=list)  # by level: the slots that go on to each target
+    ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
+    longest: dict[int, dict[int, int]] = field(default_factory=dict)  # by level and target: the largest window
+    restricted: dict[int, dict[int, Ints]] = field(default_factory=dict)  # the attributes that conditions restrict
     member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
     targets: list[Target] = field(default_factory=list)
     stems: list[LogStem] = field(default_factory=list)  # by target, that of some member
@@ -187,106 +207,92 @@ class _Run:
         origin = routes.members[0].stems[0]
         attributes = tables.attributes[id(origin.log)]
         values = _values(attributes, batch.columns, len(batch))
-        boxes = tables.boxes[0]
-        row, slot = accepted(boxes.first(len(attributes)), values, np.arange(len(tables.member)))
-        level = _level(np.arange(len(batch)), [], row, slot)
-        depth = 1
+        bits = accepted(tables.boxes[0].first(len(attributes)), values, len(tables.member))
+        level, depth = Level(np.arange(len(batch)), [], bits), 1
         while len(level.origin):
             level = self._next(level, depth)
             depth += 1
 
     def _next(self, level: Level, depth: int) -> Level:
-        going = self.tables.next_target[depth - 1][level.slots]
-        of_pair = level.of_pair
-        probed = [self._probe(level, of_pair, going == t, t, depth) for t in np.unique(going).tolist()]
+        targets = self.tables.leaving[depth - 1] if depth <= len(self.tables.leaving) else {}
+        probed = [self._probe(level, t, mask, depth) for t, mask in targets.items()]
         parts = [p for p in probed if p is not None]
         if not parts:
-            none = np.empty(0, np.int64)
-            return Level(none, [none] * depth, np.zeros(1, np.int64), none)
-        starts = np.concatenate([np.zeros(1, np.int64), *(np.diff(p.starts) for p in parts)]).cumsum()
+            return Level(np.empty(0, np.int64), [], level.bits[:0])
         rows = [np.concatenate([p.rows[d] for p in parts]) for d in range(depth)]
-        return Level(np.concatenate([p.origin for p in parts]), rows, starts, np.concatenate([p.slots for p in parts]))
+        return Level(np.concatenate([p.origin for p in parts]), rows, np.concatenate([p.bits for p in parts]))
 
-    def _probe(self, level: Level, of_pair: Ints, mine: Ints, t: int, depth: int) -> Level | None:
+    def _probe(self, level: Level, t: int, mask: Words, depth: int) -> Level | None:
         """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
         tables, stem, target = self.tables, self.tables.stems[t], self.tables.targets[t]
-        log = stem.log
-        if not len(log):
+        log, which = stem.log, having(level.bits, mask)
+        if not len(log) or not len(which):
             return None
-        part = of_pair[mine]
-        new = np.append(True, part[1:] != part[:-1])
-        which = part[new]
-        starts, slots = np.append(np.nonzero(new)[0], len(part)), level.slots[mine]
-        origin = level.origin[which]
-        index = stem.index(target.key)
+        origin, index = level.origin[which], stem.index(target.key)
         high = len(log) if target.sees_step else log.position_of(self.first)
         least = int(self.batch.ts[origin].min())
-        longest = int(tables.widths[depth][slots].max(initial=0))
+        longest = tables.longest[depth][t]
         low = log.position_from(least - longest) if least > LEAST + longest else 0
         wanted = self._wanted_slots(t, target, index, level, which)
         counts = index.counts(wanted, low, high)
-        if counts.sum() > MOST_PARTIAL:
+        total = int(counts.sum())
+        if total > MOST_PARTIAL:
             raise TooManyResults
+        if not total:
+            return None
         probing, rows = index.matches(wanted, low, high, counts)
-        self.routes.built += len(rows)
-        if not len(rows):
-            return None
-        attributes = tables.attributes[id(log)]
-        used = {c for a in attributes for c in columns_of(a)}
-        columns = [log.column(c).take(rows) if c in used else None for c in range(len(log.types))]
-        boxes = tables.boxes[depth].first(len(attributes))
+        self.routes.built += total
+        attributes = tables.restricted[depth][t]
+        boxes = Boxes(tables.boxes[depth].low[attributes], tables.boxes[depth].high[attributes])
+        values = _stored_values([tables.attributes[id(log)][a] for a in attributes], log, rows)
         windows = Windows(tables.widths[0], tables.widths[depth], tables.since)
-        pairs = Pairing(probing, self.batch.ts[origin[probing]], log.ts[rows], log.arrivals[rows])
-        match, by = narrowed(boxes, _values(attributes, columns, len(rows)), windows, pairs, starts, slots)
-        before = [r[which] for r in level.rows]
-        self._finish(match, by, depth, origin[probing], [*(r[probing] for r in before), rows])
-        going_on = tables.next_target[depth][by] >= 0
-        if not going_on.any():
+        pairs = Pairing(which[probing], self.batch.ts[origin[probing]], log.ts[rows], log.arrivals[rows])
+        matches, left = narrowed(boxes, values, windows, pairs, level.bits, mask)
+        if not len(matches):
             return None
-        return _level(origin[probing], [*(r[probing] for r in before), rows], match[going_on], by[going_on])
+        before = which[probing[matches]]
+        joined = Level(level.origin[before], [*(r[before] for r in level.rows), rows[matches]], left)
+        self._finish(joined, depth)
+        return joined if (left & ~tables.ending[depth]).any() else None
 
     def _wanted_slots(self, t: int, target: Target, index: KeyIndex, level: Level, which: Ints) -> Ints:
         """The slots that partial results want in a target. Keys of the arriving tuples are looked up once."""
         origin = level.origin[which]
-        if all(at == 0 for at, _ in target.source):
+        if all(at == 0 for at, _, _ in target.source):
             if t not in self._wanted:
                 batch, n = self.batch, len(self.batch)
-                self._wanted[t] = index.wanted([evaluate(e, batch.columns, (), n) for _, e in target.source], n)
+                self._wanted[t] = index.wanted([evaluate(e, batch.columns, (), n) for _, _, e in target.source], n)
             return self._wanted[t][origin]
         values = []
-        for at, e in target.source:
+        for at, _, e in target.source:
             if at == 0:
                 columns = columns_for(self.batch.take(origin), columns_of(e))
             else:
-                stem = self._stem_at(level, which, at)
+                stem = self._stem_at(t, at)
                 columns = stem.columns(e, level.rows[at - 1][which])
             values.append(evaluate(e, columns, (), len(which)))
         return index.wanted(values, len(which))
 
-    def _stem_at(self, level: Level, which: Ints, at: int) -> LogStem:
-        slot = int(level.slots[level.starts[which[0]]])
-        return self.routes.members[int(self.tables.member[slot])].stems[at]
+    def _stem_at(self, t: int, at: int) -> LogStem:
+        """The SteM at a level of the routes that probe a target."""
+        return next(m for m in self.routes.members if self.tables.targets[t] in m.targets).stems[at]
 
-    def _finish(self, match: Ints, by: Ints, depth: int, origin: Ints, rows: Sequence[Ints]) -> None:
+    def _finish(self, joined: Level, depth: int) -> None:
         """Collects the results of members whose routes end at this level."""
-        done = self.tables.next_target[depth][by] < 0
-        if not done.any():
+        row, slot = listed(joined.bits, self.tables.ending[depth])
+        if not len(row):
             return
-        match, member = match[done], self.tables.member[by[done]]
-        for m in np.unique(member).tolist():
-            mine = np.unique(match[member == m])
-            owner = self.routes.members[m]
-            order = [p.input for p in owner.join.stems.node.probes[owner.input]]
-            found = {j: r[mine] for j, r in zip(order, rows, strict=True)}
-            self.results[id(owner.join), owner.input] = Candidates(self.batch.first[origin[mine]], found)
-
-
-def _level(origin: Ints, rows: Sequence[Ints], match: Ints, slots: Ints) -> Level:
-    """Partial results with their lineage, from pairs (match, slot) sorted by match."""
-    new = np.append(True, match[1:] != match[:-1])[: len(match)]
-    kept = match[new]
-    starts = np.append(np.nonzero(new)[0], len(match))
-    return Level(origin[kept], [r[kept] for r in rows], starts, slots)
+        member = self.tables.member[slot]
+        order = np.argsort(member, kind="stable")
+        row, member = row[order], member[order]
+        starts = np.nonzero(np.append(True, member[1:] != member[:-1]))[0]
+        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(row)], strict=True):
+            owner, mine = self.routes.members[int(member[begin])], row[begin:end]
+            if owner.size > 1:
+                mine = mine[np.append(True, mine[1:] != mine[:-1])]
+            rows = {p.input: r[mine] for p, r in zip(owner.probes, joined.rows, strict=True)}
+            candidates = Candidates(self.batch.first[joined.origin[mine]], rows)
+            self.results[id(owner.join), owner.input] = candidates
 
 
 def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
@@ -296,7 +302,6 @@ def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], func
     known: dict[Target, int] = {}
     tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
     tables.since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
-    tables.next_target = [np.full(slots, -1, np.int64) for _ in range(levels)]
     tables.widths = [np.zeros(slots, np.int64) for _ in range(levels)]
     for member, own in zip(members, of_members, strict=True):
         for level, stem in enumerate(member.stems):
@@ -304,6 +309,7 @@ def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], func
             exprs += [e for e in own.boxes[level] if e not in exprs]
     most = max((len(a) for a in tables.attributes.values()), default=0)
     shape = (most, slots)
+    next_target = np.full((levels, slots), -1, np.int64)
     tables.boxes = [Boxes(np.full(shape, LEAST), np.full(shape, MOST)) for _ in range(levels)]
     for n, (member, own) in enumerate(zip(members, of_members, strict=True)):
         mine = slice(starts[n], starts[n + 1])
@@ -318,8 +324,25 @@ def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], func
                 known[target] = len(tables.targets)
                 tables.targets.append(target)
                 tables.stems.append(member.stems[level + 1])
-            tables.next_target[level][mine] = known[target]
+            next_target[level, mine] = known[target]
+    for level in range(levels):
+        tables.ending.append(_bits(next_target[level] < 0))
+        going = np.unique(next_target[level][next_target[level] >= 0]).tolist()
+        slots_of = {t: next_target[level] == t for t in going}
+        tables.leaving.append({t: _bits(mine) for t, mine in slots_of.items()})
+        if level + 1 < levels:
+            boxes, widths = tables.boxes[level + 1], tables.widths[level + 1]
+            tables.longest[level + 1] = {t: int(widths[mine].max()) for t, mine in slots_of.items()}
+            bounded = (boxes.low > LEAST) | (boxes.high < MOST)
+            tables.restricted[level + 1] = {t: np.nonzero(bounded[:, m].any(axis=1))[0] for t, m in slots_of.items()}
     return tables
+
+
+def _bits(flags: Mask) -> Words:
+    """Flags as a bitmap."""
+    padded = np.zeros(-(-len(flags) // 64) * 64, np.bool_)
+    padded[: len(flags)] = flags
+    return np.packbits(padded, bitorder="little").view(np.uint64)
 
 
 def _own_condition(join: StemJoin, i: int) -> Expr | None:
@@ -347,6 +370,13 @@ def _ranges(attributes: Sequence[Expr], conditions: Conditions) -> dict[Expr, tu
             high[r.owner] = np.minimum(high[r.owner], last)
         ranges[attribute] = low, high
     return ranges
+
+
+def _stored_values(attributes: Sequence[Expr], log: StreamLog, rows: Ints) -> Values:
+    """The values of attributes at some rows of a log."""
+    used = {c for a in attributes for c in columns_of(a)}
+    columns = [log.column(c).take(rows) if c in used else None for c in range(len(log.types))]
+    return _values(attributes, columns, len(rows))
 
 
 def _values(attributes: Iterable[Expr], columns: Sequence[pa.Array], n: int) -> Values:

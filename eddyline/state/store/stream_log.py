@@ -255,7 +255,7 @@ class StreamLog:
         self.load(saved["rows"])
         self._flush()
         starts, unchecked = loaded_ints(saved["state"], "segment", "unchecked")
-        stops = [*starts[1:], len(self)]
+        stops = np.append(starts, len(self))[1:]
         self._segments = [LogSegment(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
         self._fresh, self._newest = len(self), None
         self.unchecked = int(unchecked[0]) if len(unchecked) else 0
