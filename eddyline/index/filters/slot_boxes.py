@@ -1,8 +1,8 @@
 """Slot boxes: for each query slot a range of integers along each attribute, checked one by one.
 
 Sets of slots are bitmaps, one row of words for each partial result. A value is accepted if it is within the range; a
-missing one only if the slot does not restrict the attribute. Boxes may accept more than the queries do: they prune. Cost: O(rows * slots * attributes), which for some hundred slots is
-less than the search of an index. (Document 1, section 3.2: lineage of tuples.)
+missing one only if the slot does not restrict the attribute. Boxes may accept more than the queries do: they prune.
+Cost: O(rows * slots * attributes), which for some hundred slots is less than the search of an index. (Document 1, section 3.2: lineage of tuples.)
 """
 
 from __future__ import annotations
