@@ -32,6 +32,7 @@ from eddyline.operators.deferred import Deferred, Outcome, delta_of
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.filter import Filter
 from eddyline.operators.joins.candidates import Candidates
+from eddyline.operators.joins.deferred_candidates import DeferredCandidates
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.operators.pool import FamilyMatching
@@ -176,7 +177,8 @@ class RunningFamily:
         self._expire(step)
         if isinstance(outcome, Delta):
             return self._released(self._record(outcome, queries), queries)
-        if not self._only_filters and len(self.family.queries) > MOST_COUNTED:
+        countable = self._only_filters or isinstance(outcome, DeferredCandidates)
+        if not countable and len(self.family.queries) > MOST_COUNTED:
             self._changes = None
         else:
             self._uncounted = outcome

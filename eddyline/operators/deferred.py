@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Deferred:
     """The changes of one batch; `arrived` are its rows, before they are matched with queries."""
 
-    def __init__(self, step: Step, arrived: Delta, matches: Matching | FamilyMatching | Probing) -> None:
+    def __init__(self, step: Step, arrived: Delta, matches: Matching | FamilyMatching | Probing | None) -> None:
         self.step = step
         self.arrived = arrived
         self.matches = matches
@@ -59,11 +59,13 @@ class Deferred:
 
     @cached_property
     def _affected(self) -> int:
+        assert self.matches is not None
         return self.matches.count()
 
     @cached_property
     def sets(self) -> list[Portion]:
         """For each arriving row, the set of queries whose answer it changes."""
+        assert self.matches is not None
         return self.matches.sets()
 
     def changed(self, queries: int) -> Ints:

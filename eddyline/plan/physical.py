@@ -335,5 +335,10 @@ class StemJoin(PhysicalNode):
         return self.frozen_table is None and super().recomputable
 
     @property
-    def deferrable(self) -> bool:
+    def ranged(self) -> bool:
+        """Whether some input can be processed by groups of ranges."""
         return any(r is not None for r in self.ranges)
+
+    @property
+    def deferrable(self) -> bool:
+        return self.ranged or all(s is not None for s in self.streams)

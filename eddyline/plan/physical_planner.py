@@ -91,7 +91,7 @@ class _Planner:
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
             join = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen)
-            if join.deferrable:
+            if join.ranged:
                 return join
         return stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition, frozen)
 
@@ -153,7 +153,7 @@ def _range_arguments(
     child: PhysicalNode, aggregates: Sequence[Aggregate]
 ) -> tuple[physical.RangeArgument | None, ...] | None:
     """The arguments of aggregates without keys over a join by ranges; None if they need the joined rows."""
-    if not isinstance(child, physical.StemJoin) or not child.deferrable:
+    if not isinstance(child, physical.StemJoin) or not child.ranged:
         return None
     arguments: list[physical.RangeArgument | None] = []
     for a in aggregates:

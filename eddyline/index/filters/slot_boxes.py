@@ -2,7 +2,8 @@
 
 Sets of slots are bitmaps, one row of words for each partial result. A value is accepted if it is within the range; a
 missing one only if the slot does not restrict the attribute. Boxes may accept more than the queries do: they prune.
-Cost: O(rows * slots * attributes), which for some hundred slots is less than the search of an index. (Document 1, section 3.2: lineage of tuples.)
+Cost: O(rows * slots * attributes), which for some hundred slots is less than the search of an index.
+(Document 1, section 3.2: lineage of tuples.)
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ class Values(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """By slot: how long a probing tuple and a stored row last, and the arrival number from which rows are visible."""
+    """By level and slot, how long rows last; and by slot, the arrival number from which rows are visible."""
 
-    probing: Ints
-    stored: Ints
+    widths: Ints
     since: Ints
 
 
 class Pairing(NamedTuple):
-    """Matches of probing partial results with stored rows: who probes, and the times and the arrival of both."""
+    """Matches of probing partial results with stored rows: who probes, the event times of the rows that were joined so
+    far (by level and match), and the event time and arrival number of the stored row."""
 
     probing: Ints
-    origin_ts: Ints
+    before: Ints
     ts: Ints
     arrival: Ints
 
@@ -92,12 +93,15 @@ def having(bits: Words, mask: Words) -> Ints:
 
 @inlined
 def _in_windows(windows: Windows, pairs: Pairing, i: int, slot: int) -> bool:
-    """Whether the stored row is visible to the query, and lasts until the probing tuple begins, and the reverse."""
+    """Whether the stored row is visible to the query, and has an instant in common with each row joined so far."""
     if pairs.arrival[i] < windows.since[slot]:
         return False
-    if pairs.ts[i] <= pairs.origin_ts[i]:
-        return bool(pairs.origin_ts[i] - pairs.ts[i] <= windows.stored[slot])
-    return bool(pairs.ts[i] - pairs.origin_ts[i] <= windows.probing[slot])
+    level, ts = len(pairs.before), pairs.ts[i]
+    for d in range(level):
+        other = pairs.before[d, i]
+        if (ts - other > windows.widths[d, slot]) if other <= ts else (other - ts > windows.widths[level, slot]):
+            return False
+    return bool(windows.widths[level, slot] >= 0 and windows.widths[0, slot] >= 0)
 
 
 @kernel

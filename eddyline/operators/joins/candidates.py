@@ -14,17 +14,23 @@ from eddyline.arrays import Ints
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import holds
 from eddyline.operators.joins.log_stem import LogStem, ended
-from eddyline.operators.joins.routes import Partial
+from eddyline.operators.joins.routes import Layout, Partial
 from eddyline.operators.joins.stems import Stems
 from eddyline.plan.expressions import all_of, columns_of
 from eddyline.state.delta import Delta
+from eddyline.state.store.stream_log import LogView
 
 
 class Candidates(NamedTuple):
-    """By arrival number, the tuples; and by input, the positions of their partners in its log."""
+    """The arrival numbers of tuples; by input, the positions of their partners in its log, and the log at that moment.
+
+    `changes` is the number of changes that they make, if it is known without checking them.
+    """
 
     arrivals: Ints
     rows: dict[int, Ints]
+    views: dict[int, LogView]
+    changes: int | None
 
 
 def checked(step: Step, stems: Stems, i: int, delta: Delta, candidates: Candidates) -> Partial:
@@ -33,22 +39,25 @@ def checked(step: Step, stems: Stems, i: int, delta: Delta, candidates: Candidat
     place[place == len(delta)] = 0
     origin = delta.first[place] == candidates.arrivals
     place, rows = place[origin], {j: r[origin] for j, r in candidates.rows.items()}
-    changes = Partial.of(stems.layout, i, delta).take(place)
+    layout = Layout([candidates.views.get(j, stem) for j, stem in enumerate(stems.stems)], stems.node.starts)
+    changes = Partial.of(layout, i, delta).take(place)
     ts, exp, first, last = changes.ts, changes.exp, changes.first, changes.last
     for j, row in rows.items():
-        stem = stems.stems[j]
+        stem, view = stems.stems[j], candidates.views[j]
         assert isinstance(stem, LogStem)
-        begin, arrivals = stem.log.ts[row], stem.log.arrivals[row]
+        begin, arrivals = view.ts[row], view.arrivals[row]
         ts, exp = np.maximum(ts, begin), np.minimum(exp, ended(begin, stem.scan.width(step)))
         first, last = np.minimum(first, arrivals), np.maximum(last, arrivals)
     every = changes.rows | rows
-    partial = Partial(stems.layout, i, delta, every, ts, exp, first, last, None)
+    partial = Partial(layout, i, delta, every, ts, exp, first, last, None)
     partial = partial.take(ts <= exp)
     for j in rows:
         stem = stems.stems[j]
         assert isinstance(stem, LogStem)
         if stem.condition is not None and len(partial):
-            columns = stem.columns(stem.condition, partial.rows[j])
+            used = columns_of(stem.condition)
+            view, row = candidates.views[j], partial.rows[j]
+            columns = [c.take(row) if k in used else None for k, c in enumerate(view.columns)]
             partial = partial.take(holds(stem.condition, columns, (), len(partial), step.functions))
     theta = all_of(p.conditions for p in stems.node.probes[i] if p.conditions is not None)
     if theta is not None and len(partial):

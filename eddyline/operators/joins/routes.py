@@ -27,13 +27,14 @@ from eddyline.plan.expressions import columns_of
 from eddyline.plan.physical import ProbeStep
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
+from eddyline.state.store.stream_log import LogView
 
 
 @dataclass(frozen=True)
 class Layout:
     """The inputs of a join: their SteMs, and the first column of each in joined rows, with the number of columns."""
 
-    stems: Sequence[Stem]
+    stems: Sequence[Stem | LogView]  # a view of a log, if rows are read later
     starts: Sequence[int]
 
 
@@ -132,6 +133,7 @@ def follow(
         yield partial
         return
     probe, stem = route[0], partial.layout.stems[route[0].input]
+    assert not isinstance(stem, LogView), "a view is not searched"
     values = partial.values(step, probe.exprs)
     wanted = stem.wanted(step, probe.key, values, partial.query, len(partial))
     search = stem.search(step, probe.key, wanted, int(partial.ts.min()))

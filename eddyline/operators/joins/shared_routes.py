@@ -59,7 +59,7 @@ from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.key_index import KeyIndex
-from eddyline.state.store.stream_log import StreamLog
+from eddyline.state.store.stream_log import LogView, StreamLog
 
 MOST_PARTIAL = 1 << 22  # partial results of one probe; beyond, every family probes alone, in portions
 
@@ -87,6 +87,7 @@ class Member:
     stems: tuple[LogStem, ...]  # by level; the first is that of the input itself
     targets: tuple[Target, ...]
     conditions: tuple[Condition, ...]  # by level: on that stream alone
+    plain: bool  # whether all its conditions are keys, or with parameters on one stream alone
     known: tuple[tuple[int, int], MemberTables] | None = None
 
     @property
@@ -97,6 +98,11 @@ class Member:
     def size(self) -> int:
         """The number of its queries when it was last asked for its tables."""
         return 0 if self.known is None else self.known[1].size
+
+    @property
+    def exact(self) -> bool:
+        """Whether its candidates are its results: all its conditions are keys, boxes and windows."""
+        return self.known is not None and self.known[1].exact and self.plain
 
     @classmethod
     def of(cls, family: int, join: StemJoin, i: int) -> Member | None:
@@ -120,7 +126,12 @@ class Member:
             stem = stems[level + 1]
             targets.append(Target(id(stem.log), stem.keys[probe.key], tuple(source), probe.input < i))
         conditions = [Condition(_own_condition(join, j)) for j in order]
-        return cls(family, join, i, tuple(stems), tuple(targets), tuple(conditions))
+        single = all(
+            len(inputs_of(c, node.starts[:-1])) == 1 and not may_overflow(c) for c in conjuncts(node.condition)
+        )
+        static = any(p.conditions is not None for p in node.probes[i]) or any(s.condition is not None for s in stems)
+        plain = single and not static and all(c.others == 0 for c in conditions)
+        return cls(family, join, i, tuple(stems), tuple(targets), tuple(conditions), plain)
 
     def tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
         """What its queries accept, by level; computed again when queries are added."""
@@ -131,9 +142,11 @@ class Member:
 
     def _tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
         every = np.arange(len(queries))
-        boxes = [_ranges(c.attributes, c.of_queries(queries, every, functions)) for c in self.conditions]
+        conditions = [c.of_queries(queries, every, functions) for c in self.conditions]
+        boxes = [_ranges(c.attributes, x) for c, x in zip(self.conditions, conditions, strict=True)]
         widths = [stem.scan.widths(queries, every, functions) for stem in self.stems]
-        return MemberTables(len(queries), boxes, widths, queries.since_at(every))
+        exact = all(_is_box(x) for x in conditions)
+        return MemberTables(len(queries), boxes, widths, queries.since_at(every), exact)
 
 
 class MemberTables(NamedTuple):
@@ -141,6 +154,7 @@ class MemberTables(NamedTuple):
     boxes: list[dict[Expr, tuple[Ints, Ints]]]  # by level: the ranges of queries over attributes of the stream
     widths: list[Ints]  # by level: the window of each query
     since: Ints
+    exact: bool  # whether boxes say all that conditions do
 
 
 class Level(NamedTuple):
@@ -148,6 +162,7 @@ class Level(NamedTuple):
 
     origin: Ints
     rows: list[Ints]
+    times: list[Ints]  # by level, the event times of tuples and partners
     bits: Words
 
 
@@ -157,7 +172,7 @@ class Tables:
 
     attributes: dict[int, list[Expr]] = field(default_factory=dict)  # by log
     boxes: list[Boxes] = field(default_factory=list)
-    widths: list[Ints] = field(default_factory=list)
+    widths: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  # by level and slot
     since: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     leaving: list[dict[int, Words]] = field(default_factory=list)  # by level: the slots that go on to each target
     ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
@@ -184,7 +199,8 @@ class SharedRoutes:
         An empty dictionary means that members have to probe on their own.
         """
         try:
-            run = _Run(self, self._tables(queries, functions), batch, int(batch.first[0]))
+            alive = np.concatenate([queries[m.family].alive for m in self.members])
+            run = _Run(self, self._tables(queries, functions), batch, alive)
         except TooManyResults:
             return {}
         nothing: dict[tuple[int, int], Candidates | None] = {(id(m.join), m.input): None for m in self.members}
@@ -200,15 +216,17 @@ class SharedRoutes:
 class _Run:
     """One batch on its way through the trie."""
 
-    def __init__(self, routes: SharedRoutes, tables: Tables, batch: Delta, first: int) -> None:
-        self.routes, self.tables, self.batch, self.first = routes, tables, batch, first
+    def __init__(self, routes: SharedRoutes, tables: Tables, batch: Delta, alive: Mask) -> None:
+        self.routes, self.tables, self.batch, self.first = routes, tables, batch, int(batch.first[0])
+        self._views: dict[int, LogView] = {}
         self.results: dict[tuple[int, int], Candidates] = {}
         self._wanted: dict[int, Ints] = {}
         origin = routes.members[0].stems[0]
         attributes = tables.attributes[id(origin.log)]
         values = _values(attributes, batch.columns, len(batch))
         bits = accepted(tables.boxes[0].first(len(attributes)), values, len(tables.member))
-        level, depth = Level(np.arange(len(batch)), [], bits), 1
+        bits &= _bits(alive)
+        level, depth = Level(np.arange(len(batch)), [], [batch.ts], bits), 1
         while len(level.origin):
             level = self._next(level, depth)
             depth += 1
@@ -218,9 +236,12 @@ class _Run:
         probed = [self._probe(level, t, mask, depth) for t, mask in targets.items()]
         parts = [p for p in probed if p is not None]
         if not parts:
-            return Level(np.empty(0, np.int64), [], level.bits[:0])
+            return Level(np.empty(0, np.int64), [], [], level.bits[:0])
+        if len(parts) == 1:
+            return parts[0]
         rows = [np.concatenate([p.rows[d] for p in parts]) for d in range(depth)]
-        return Level(np.concatenate([p.origin for p in parts]), rows, np.concatenate([p.bits for p in parts]))
+        times = [np.concatenate([p.times[d] for p in parts]) for d in range(depth + 1)]
+        return Level(np.concatenate([p.origin for p in parts]), rows, times, np.concatenate([p.bits for p in parts]))
 
     def _probe(self, level: Level, t: int, mask: Words, depth: int) -> Level | None:
         """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
@@ -245,13 +266,16 @@ class _Run:
         attributes = tables.restricted[depth][t]
         boxes = Boxes(tables.boxes[depth].low[attributes], tables.boxes[depth].high[attributes])
         values = _stored_values([tables.attributes[id(log)][a] for a in attributes], log, rows)
-        windows = Windows(tables.widths[0], tables.widths[depth], tables.since)
-        pairs = Pairing(which[probing], self.batch.ts[origin[probing]], log.ts[rows], log.arrivals[rows])
+        from_level = which[probing]
+        before = np.stack([t[from_level] for t in level.times])
+        pairs = Pairing(from_level, before, log.ts[rows], log.arrivals[rows])
+        windows = Windows(tables.widths, tables.since)
         matches, left = narrowed(boxes, values, windows, pairs, level.bits, mask)
         if not len(matches):
             return None
-        before = which[probing[matches]]
-        joined = Level(level.origin[before], [*(r[before] for r in level.rows), rows[matches]], left)
+        kept = from_level[matches]
+        times = [*(t[kept] for t in level.times), pairs.ts[matches]]
+        joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), rows[matches]], times, left)
         self._finish(joined, depth)
         return joined if (left & ~tables.ending[depth]).any() else None
 
@@ -291,8 +315,15 @@ class _Run:
             if owner.size > 1:
                 mine = mine[np.append(True, mine[1:] != mine[:-1])]
             rows = {p.input: r[mine] for p, r in zip(owner.probes, joined.rows, strict=True)}
-            candidates = Candidates(self.batch.first[joined.origin[mine]], rows)
+            views = {p.input: self._view(s.log) for p, s in zip(owner.probes, owner.stems[1:], strict=True)}
+            count = end - begin if owner.exact else None
+            candidates = Candidates(self.batch.first[joined.origin[mine]], rows, views, count)
             self.results[id(owner.join), owner.input] = candidates
+
+    def _view(self, log: StreamLog) -> LogView:
+        if id(log) not in self._views:
+            self._views[id(log)] = log.view()
+        return self._views[id(log)]
 
 
 def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
@@ -302,7 +333,7 @@ def _assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], func
     known: dict[Target, int] = {}
     tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
     tables.since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
-    tables.widths = [np.zeros(slots, np.int64) for _ in range(levels)]
+    tables.widths = np.zeros((levels, slots), np.int64)
     for member, own in zip(members, of_members, strict=True):
         for level, stem in enumerate(member.stems):
             exprs = tables.attributes.setdefault(id(stem.log), [])
@@ -370,6 +401,15 @@ def _ranges(attributes: Sequence[Expr], conditions: Conditions) -> dict[Expr, tu
             high[r.owner] = np.minimum(high[r.owner], last)
         ranges[attribute] = low, high
     return ranges
+
+
+def _is_box(conditions: Conditions) -> bool:
+    """Whether every condition is a range of numbers along each attribute."""
+    ranges = [r for clauses in conditions.single for r in clauses]
+    numbers = not any(isinstance(r.start, pa.Array) or r.null.any() or (r.no_start & r.no_stop).any() for r in ranges)
+    given = sum((np.bincount(r.owner, minlength=conditions.size) for r in ranges), np.zeros(conditions.size, np.int64))
+    plain = not conditions.partial.any() and all(a is None for a in conditions.alternatives)
+    return bool(numbers and plain and (given == conditions.required).all())
 
 
 def _stored_values(attributes: Sequence[Expr], log: StreamLog, rows: Ints) -> Values:

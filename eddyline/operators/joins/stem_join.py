@@ -24,17 +24,20 @@ from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
-from eddyline.operators.joins.candidates import checked
+from eddyline.operators.joins.candidates import Candidates, checked
+from eddyline.operators.joins.deferred_candidates import DeferredCandidates
 from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.stems import Logs, Stems, own_log
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
 from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta, concat
 from eddyline.state.pages import Saved
 
+ABSENT = object()  # an input without shared routes
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
 TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirst.of)
 
@@ -50,6 +53,7 @@ class StemJoin(Operator):
         self.matcher = Matcher(node.condition, node.windows, self.types)
         self.stems = Stems(node, children, logs)
         self.probes = [Probe(self.stems, i, self.matcher) for i in range(len(children))]
+        self._inputs: dict[str, list[int]] = {}  # by stream, those that read it
         self.tactics: list[list[Tactic]] = []
         for probe in self.probes:
             planned = [tactic for of in TACTICS if (tactic := of(probe)) is not None]
@@ -71,11 +75,40 @@ class StemJoin(Operator):
         return initial
 
     def defer(self, step: Step) -> Delta | Deferred:
-        """Changes of the tactic by ranges are deferred, if there are no others in the step."""
+        """Changes of the tactic by ranges, and candidates of shared routes, are deferred if there are no others in the
+        step."""
+        if (routed := self._routed(step)) is not None:
+            i, candidates = routed
+            (arrived,) = step.streams.values()
+            return DeferredCandidates(step, arrived, candidates, lambda: self._checked(step, i, candidates))
         pieces = self.pieces(step)
         if len(pieces) == 1 and not isinstance(pieces[0], Delta):
             return DeferredProbe(self.stems, self.matcher, step, *pieces[0])
         return self.concatenated(step, pieces)
+
+    def _routed(self, step: Step) -> tuple[int, Candidates] | None:
+        """The input whose candidates are all that the step may emit, if there is one such input."""
+        if not step.routed or not self.attached or len(step.streams) != 1:
+            return None
+        mine = [(i, step.routed.get((id(self), i), ABSENT)) for i in self._reading(*step.streams)]
+        some = [(i, c) for i, c in mine if c is not None]
+        if len(some) != 1 or not isinstance(some[0][1], Candidates):
+            return None
+        return some[0][0], some[0][1]
+
+    def _reading(self, stream: str) -> list[int]:
+        """The inputs that read a stream."""
+        if stream not in self._inputs:
+            scans = [(i, o) for i, c in enumerate(self.children) for o in c.walk() if isinstance(o, StreamScan)]
+            self._inputs[stream] = [i for i, scan in scans if scan.stream == stream]
+        return self._inputs[stream]
+
+    def _checked(self, step: Step, i: int, candidates: Candidates) -> Delta:
+        delta = self.children[i].pull(step).spread()
+        if not len(delta):
+            return self.none()
+        results = [checked(step, self.stems, i, delta, candidates)]
+        return concat(list(self.probes[i].finished(step, results)), self.types, attached=self.attached)
 
     def pieces(self, step: Step) -> list[Piece]:
         """The results of a step in which tuples arrive: changes, and deferred probes."""

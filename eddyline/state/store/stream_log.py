@@ -50,6 +50,10 @@ class LogView(NamedTuple):
     ts: Ints
     arrivals: Ints
 
+    def column(self, i: int, rows: Ints) -> pa.Array:
+        """The values of a column at some rows."""
+        return self.columns[i].take(rows)
+
     def rows(self, start: int, stop: int) -> Delta:
         """Consecutive rows, as insertions without an end."""
         n, arrivals = stop - start, self.arrivals[start:stop]
