@@ -120,9 +120,10 @@ class Engine(Runner):
             self._start(family)
 
     def family_split(self, family: Family) -> None:
-        if not self.runs(family):
+        """It has no queries yet, and so no state. Its tuples may take another route from now on, to another log."""
+        if family.number not in self.failed or not self.runs(family):
             self._stop(family)
-        elif family.number not in self.running and family.number not in self.failed:
+        if self.runs(family) and family.number not in self.failed:
             self._start(family)
 
     def family_removed(self, family: Family) -> None:
