@@ -1,14 +1,19 @@
-"""Lines of EXPLAIN ANALYZE about filters: how conditions are indexed, and the current order with its tickets."""
+"""Lines of EXPLAIN ANALYZE about filters: how conditions are indexed, and the order in which rows visit attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from eddyline.arrays import Ints
+from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.grouped_filter import GroupedFilter
 from eddyline.operators.joins.ranged import RangedSide
 from eddyline.operators.query_index import QueryIndex, RoutedFilter
 from eddyline.plan.expressions import text
-from eddyline.routing.eddy import Account, Eddy
+from eddyline.routing.eddy import Account
+from eddyline.routing.filter_eddy import FilterEddy
 from eddyline.sql.bound import Expr
 
 MOST_TREES_NAMED = 3
@@ -29,14 +34,16 @@ def describe_filters(filters: Sequence[RoutedFilter], attributes: Sequence[Expr]
     lines = []
     for routed in filters:
         lines += _trees(routed.filter, attributes)
-        for maps in routed.filter.maps:
+        for eddy, maps in zip(routed.eddies, routed.filter.maps, strict=True):
             blocks = "1 block" if maps.blocks == 1 else f"{maps.blocks} blocks"
             lines.append(f"bitmaps: {len(maps.slots)} conditions in {blocks}")
-            own = maps.attributes.tolist()
-            predicates = dict(zip(own, maps.predicates.tolist(), strict=True))
-            order = [own[i] for i in routed.eddy.order(own)]
-            for line in _order(routed.eddy, order, predicates, attributes):
-                lines.append("  " + line)
+            lines += [f"  {line}" for line in _order(eddy, maps, routed.lookups, attributes)]
+        if routed.rows:
+            sampled = sum(e.sampled for e in routed.eddies)
+            lines.append(
+                f"attribute lookups of {routed.rows} rows: {int(routed.lookups.sum()) - sampled} for searches, "
+                f"{sampled} for samples only"
+            )
     return lines
 
 
@@ -52,19 +59,22 @@ def _trees(filter_: GroupedFilter, attributes: Sequence[Expr]) -> list[str]:
     return lines
 
 
-def _order(eddy: Eddy, order: Sequence[int], predicates: dict[int, int], attributes: Sequence[Expr]) -> list[str]:
+def _order(eddy: FilterEddy, maps: Bitmaps, lookups: Ints, attributes: Sequence[Expr]) -> list[str]:
     """The attributes in the order in which rows visit them."""
+    pairs = eddy.rows * maps.blocks
+    if not pairs:
+        return [f"{text(attributes[a])}: no row yet" for a in maps.attributes.tolist()]
     lines = []
-    first = max((eddy.account(a).entered for a in order), default=0)
-    for a, share in zip(order, eddy.shares(order), strict=True):
-        account = eddy.account(a)
-        selectivity = "not known" if account.selectivity is None else f"{account.selectivity:.3f}"
-        visits = f"{account.entered / first:.1%} of rows" if first else "no row yet"
+    for g in eddy.order.tolist():
+        a = int(maps.attributes[g])
+        selectivity = "not known" if np.isnan(eddy.selectivity[g]) else f"{eddy.selectivity[g]:.3f}"
         lines.append(
-            f"{text(attributes[a])}: {share:.1%} of tickets, {predicates[a]} predicates, selectivity {selectivity}, "
-            f"visited by {visits}"
+            f"{text(attributes[a])}: entered by {eddy.entered[g] / pairs:.1%} of rows, "
+            f"{maps.predicates[g]} predicates, selectivity {selectivity}, "
+            f"{lookups[a]} lookups of {eddy.seconds[g] * 1e9:.0f} ns"
         )
-    return lines
+    total = f"{eddy.entered.sum() / pairs:.2f} filters entered by a row"
+    return [*lines, f"{total}; order checked {eddy.checks} times, changed {eddy.changes} times"]
 
 
 def _check(account: Account) -> str:

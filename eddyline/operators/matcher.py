@@ -17,14 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
-from eddyline.index.filters.domains import ValueColumn, value_column
-from eddyline.index.filters.grouped_filter import Matches
+from eddyline.index.filters.domains import ValueColumn
+from eddyline.index.filters.filter_search import Matches, What
 from eddyline.index.keys.sorted_runs import PAIRS_AT_ONCE
 from eddyline.index.runtime.parallel import in_portions
 from eddyline.index.runtime.row_sets import Containers, Lists, lists, merged
+from eddyline.operators.attribute_column import AttributeColumn, attribute_column
 from eddyline.operators.base import Step, columns_for
 from eddyline.operators.condition import Condition
-from eddyline.operators.evaluate import Functions, evaluate, holds
+from eddyline.operators.evaluate import evaluate, holds
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import Run
 from eddyline.operators.room import CHANGE, Room
@@ -140,8 +141,8 @@ class Matching:
     runs: tuple[Run[RoutedFilter], ...]
 
     @cached_property
-    def _columns(self) -> list[ValueColumn]:
-        return [attribute_values(a, self.delta, self.step.functions) for a in self.matcher.condition.attributes]
+    def _columns(self) -> list[AttributeColumn | ValueColumn]:
+        return [attribute_column(a, self.delta, self.step.functions) for a in self.matcher.condition.attributes]
 
     @cached_property
     def _all_visible(self) -> bool:
@@ -198,7 +199,7 @@ class Matching:
         return Portion(start, rows, tuple(parts))
 
     def _in_portions(
-        self, work: Callable[[int, int, Sequence[tuple[Run[RoutedFilter], Matches]]], Result], what: str = "counts"
+        self, work: Callable[[int, int, Sequence[tuple[Run[RoutedFilter], Matches]]], Result], what: What = "counts"
     ) -> list[Result]:
         """Calls `work` for portions of the changes, with the start, the length and the matches of each run."""
         columns = self._columns
@@ -260,11 +261,6 @@ def paired(sets: Sequence[Portion], room: Room) -> tuple[Ints, Ints]:
     changes = [np.repeat(np.arange(start, start + len(x)), x.counts) for start, x in listed]
     position = np.concatenate([np.empty(0, np.int32), *(x.members for _, x in listed)]).astype(np.int64)
     return np.concatenate([np.empty(0, np.int64), *changes]), position
-
-
-def attribute_values(attribute: Expr, delta: Delta, functions: Functions) -> ValueColumn:
-    """The values of an attribute for these changes, as input of a grouped filter."""
-    return value_column(evaluate(attribute, columns_for(delta, columns_of(attribute)), (), len(delta), functions))
 
 
 def once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:

@@ -21,12 +21,14 @@ import numpy as np
 from eddyline.arrays import Ints, Ints32, Mask
 from eddyline.index.filters.clauses import Conditions, ValueRanges
 from eddyline.index.filters.domains import ValueColumn
-from eddyline.index.filters.grouped_filter import Matches, grouped_filter
+from eddyline.index.filters.filter_search import Matches
+from eddyline.index.filters.grouped_filter import grouped_filter
 from eddyline.index.runtime.parallel import in_portions
 from eddyline.index.runtime.row_sets import Lists, lists, merged, tally
+from eddyline.operators.attribute_column import AttributeColumn, attribute_column
 from eddyline.operators.base import Step
 from eddyline.operators.condition import merged_ranges
-from eddyline.operators.matcher import Matcher, Matching, Portion, attribute_values, once
+from eddyline.operators.matcher import Matcher, Matching, Portion, once
 from eddyline.operators.query_index import RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import ALL_ALIVE, GROWTH
 from eddyline.sql.bound import Expr
@@ -34,6 +36,7 @@ from eddyline.state.delta import Delta
 
 MOST_QUERIES = 4096  # of a family in a pool
 FEWEST_FAMILIES = 4  # that justify a pool
+SMALLEST_RUN = 64  # queries; two smaller runs cost a row more than building one of both
 NEVER = -1  # no view of a query table has removed so many rows
 
 Result = TypeVar("Result")
@@ -136,7 +139,7 @@ class Pool:
             taken += [s for r in runs for s in r.stretches]
             runs = []
         size = sum(len(s) for s in taken)
-        while runs and len(runs[-1]) < GROWTH * size:
+        while runs and (len(runs[-1]) < GROWTH * size or len(runs[-1]) + size <= SMALLEST_RUN):
             taken += runs.pop().stretches
             size = sum(len(s) for s in taken)
         valid = [s for s in taken if s.family in steps and steps[s.family].queries.removed == s.removed]
@@ -210,10 +213,10 @@ class PoolMatching:
         return FamilyMatching(self, family) if family in self.steps else None
 
     @cached_property
-    def _columns(self) -> dict[int, ValueColumn]:
+    def _columns(self) -> dict[int, AttributeColumn | ValueColumn]:
         functions = next(iter(self.steps.values())).functions
         used = sorted({a for r in self.runs for a in r.attributes})
-        return {a: attribute_values(self.pool.attributes[a], self.delta, functions) for a in used}
+        return {a: attribute_column(self.pool.attributes[a], self.delta, functions) for a in used}
 
     @cached_property
     def tally(self) -> dict[int, int] | None:

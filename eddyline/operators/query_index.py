@@ -6,49 +6,47 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from eddyline.arrays import Codes, Ints, Mask
+from eddyline.arrays import Ints, Mask
 from eddyline.index.filters.bitmaps import Bitmaps
-from eddyline.index.filters.domains import ValueColumn
-from eddyline.index.filters.grouped_filter import GroupedFilter, Matches, grouped_filter, search
+from eddyline.index.filters.filter_search import Matches, Route, What, search
+from eddyline.index.filters.grouped_filter import GroupedFilter, grouped_filter
+from eddyline.index.filters.row_codes import AttributeValues, RowCodes
 from eddyline.index.runtime.parallel import LARGEST
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.routing.eddy import Eddy
+from eddyline.routing.filter_eddy import FilterEddy
 from eddyline.state.query_table import QueryRows
-
-SAMPLE = 128  # rows of a batch from which the eddy learns
 
 
 class RoutedFilter:
-    """A grouped filter with an eddy, which orders the attributes of its bitmaps."""
+    """A grouped filter with an eddy for each of its bitmaps, which orders their attributes."""
 
     def __init__(self, filter_: GroupedFilter) -> None:
         self.filter = filter_
-        self.eddy = Eddy()
+        self.eddies = tuple(FilterEddy(m) for m in filter_.maps)
+        self.rows = 0  # searched so far
+        self.lookups: Ints = np.zeros(len(filter_.domains), np.int64)  # codes made, by attribute
 
     @property
     def blocks(self) -> int:
         """The number of blocks of its bitmaps: the cost of listing one row."""
         return sum(m.blocks for m in self.filter.maps)
 
-    def search(self, columns: Sequence[ValueColumn], rows: int, alive: Mask, what: str) -> Matches:
-        """The conditions that rows satisfy; rows visit the attributes of bitmaps in the eddy's order."""
-        matches = search(self.filter, columns, rows, alive, self._order, what)
-        for maps, entered in zip(self.filter.maps, matches.entered, strict=True):
-            for attribute, times in zip(maps.attributes.tolist(), entered.tolist(), strict=True):
-                self.eddy.entered(attribute, times)
+    def search(self, columns: Sequence[AttributeValues], rows: int, alive: Mask, what: What) -> Matches:
+        """The conditions that rows satisfy; rows visit the attributes of bitmaps in the order of their eddy."""
+        codes = RowCodes(self.filter.domains, columns, rows)
+        matches = search(self.filter, codes, alive, self._route, what)
+        self.rows += rows
+        self.lookups += codes.lookups
+        for eddy, maps, visits in zip(self.eddies, self.filter.maps, matches.visits, strict=True):
+            eddy.searched(codes, visits, maps.blocks)
         return matches
 
-    def _order(self, maps: Bitmaps, codes: Codes) -> Ints:
-        """The order of attributes for these rows, learnt from a sample of them."""
-        some = codes[:, :: max(1, codes.shape[1] // SAMPLE)]
-        attributes = maps.attributes.tolist()
-        for a, predicates, accepted in zip(
-            attributes, maps.predicates.tolist(), maps.accepted(some).tolist(), strict=True
-        ):
-            self.eddy.learn(a, some.shape[1], predicates * some.shape[1], accepted, codes.shape[1])
-        return np.array(self.eddy.order(attributes), np.int64)
+    def _route(self, maps: Bitmaps, codes: RowCodes, alive: Mask) -> Route:
+        (eddy,) = (e for e, m in zip(self.eddies, self.filter.maps, strict=True) if m is maps)
+        return eddy.route(maps, codes, alive)
 
 
 def rows_to_list(filters: Iterable[RoutedFilter]) -> int:

@@ -24,7 +24,7 @@ def explained(db: eddyline.Connection, name: str) -> str:
     return "\n".join(db.execute(f"EXPLAIN ANALYZE {name}").column(0).to_pylist())
 
 
-def test_explain_shows_tickets_selectivities_and_the_order_in_force() -> None:
+def test_explain_shows_visits_selectivities_lookups_and_the_order_in_force() -> None:
     db = connection()
     db.execute("CREATE QUERY FAMILY f (x INT, y INT) AS SELECT a FROM s WHERE a > :x AND b > :y")
     db.register(
@@ -34,7 +34,9 @@ def test_explain_shows_tickets_selectivities_and_the_order_in_force() -> None:
     text = explained(db, "f")
     b, a = (next(i for i, line in enumerate(text.splitlines()) if line.strip().startswith(n)) for n in ("b:", "a:"))
     assert b < a, "nine in ten fail b > 90, so it comes first"
-    assert all(x in text for x in ("% of tickets", "2 predicates, selectivity 0.", "visited by 100.0% of rows"))
+    expected = ("entered by 100.0% of rows", "2 predicates, selectivity 0.", "filters entered by a row; order checked")
+    assert all(x in text for x in expected)
+    assert "attribute lookups of 5000 rows: 10000 for searches, 0 for samples only" in text
 
 
 def test_explain_shows_the_pool_of_texts_of_different_shapes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,13 @@
-"""The eddy's tickets and orders, against what they mean in plain arithmetic; and what it learns from rows that pass."""
+"""The eddy's tickets and orders, against what they mean in plain arithmetic."""
 
 from __future__ import annotations
 
 from itertools import permutations
 from random import Random
 
-import numpy as np
 import pytest
 
-from eddyline.index.filters.domains import NumberColumn
-from eddyline.index.filters.grouped_filter import grouped_filter
-from eddyline.operators.query_index import RoutedFilter
 from eddyline.routing.eddy import Eddy
-from tests.index.conditions import Condition, Kind, Range, as_conditions
 
 
 def test_rows_visit_first_what_rejects_most_per_cost() -> None:
@@ -98,33 +93,3 @@ def test_visits_add_up() -> None:
     eddy.entered("a", 5)
     eddy.entered("a", 7)
     assert eddy.account("a").entered == 12
-
-
-def a_filter() -> RoutedFilter:
-    """Conditions x < 1 AND y < 90: attribute 0 rejects nearly all rows, attribute 1 few."""
-    conditions: list[Condition] = [[[Range(0, None, 1)], [Range(1, None, 90)]] for _ in range(50)]
-    given = as_conditions(Kind("nn"), conditions, np.zeros(50, np.bool_))
-    found = RoutedFilter(grouped_filter(given))
-    found.eddy = Eddy(half_life=200)
-    return found
-
-
-def numbers(*columns: np.ndarray) -> list[NumberColumn]:
-    return [NumberColumn(c.astype(np.int64), np.empty(0, np.bool_)) for c in columns]
-
-
-def test_a_filter_enters_first_the_attribute_that_rejects_most_rows_and_follows_them() -> None:
-    routed, rnd = a_filter(), np.random.default_rng(0)
-    total = np.zeros(2, np.int64)
-    for turn in range(8):
-        narrow, wide = rnd.integers(0, 100, (2, 1000))
-        if turn >= 3:  # now x holds for all rows, and y for none
-            narrow, wide = np.zeros(1000, np.int64), np.full(1000, 95)
-        matches = routed.search(numbers(narrow, wide), 1000, np.empty(0, np.bool_), "counts")
-        assert matches.counts.tolist() == (50 * ((narrow < 1) & (wide < 90))).tolist()
-        total += matches.entered[0]
-        if turn < 3:
-            assert matches.entered[0].tolist() == [1000, int((narrow < 1).sum())], f"turn {turn}"
-        if turn == 7:
-            assert matches.entered[0].tolist() == [0, 1000]
-    assert [routed.eddy.account(a).entered for a in (0, 1)] == total.tolist()

@@ -1,4 +1,9 @@
-"""The search of bitmaps: rows pass block after block, attribute after attribute (see `bitmaps.py`)."""
+"""The search of bitmaps: rows pass block after block, attribute after attribute (see `bitmaps.py`).
+
+A row enters an attribute only if a living query that is left for it has a clause over the attribute: its ready bits. It
+leaves the block when no query is left that anything still to come could reject. So a search reads the codes of exactly
+the attributes that a row enters. (Document 1, sections 3.1.1 and 3.2.2.)
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from eddyline.arrays import Codes, Ints, Ints32, Mask, Words
-from eddyline.index.filters.bitmaps import BLOCK, Bitmaps
+from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.boxes import MatchPairs
 from eddyline.index.filters.clauses import CodeRanges
+from eddyline.index.filters.steps import ASK, SKIP, Steps
 from eddyline.index.runtime.kernel_cache import kernel
 from eddyline.index.runtime.row_sets import BITMAP, NO_CONTAINERS, ContainerArrays, Containers, put
 from eddyline.index.runtime.vectors import (
-    SET_WORDS,
     copy_set,
     intersect,
     lowest_bit,
@@ -26,13 +31,10 @@ from eddyline.index.runtime.vectors import (
 
 
 class _Batch(NamedTuple):
-    """What a search is about: rows, and which queries count."""
+    """The rows of a search."""
 
     codes: Codes
     bins: Ints32  # by group and row
-    order: Ints  # the groups of layer 0 in the order in which they are entered
-    awaiting: Words  # by step and block: the queries that a later step or a layer above 0 could reject
-    alive: Words  # by block: the queries that count; empty if all do
 
 
 class _Progress(NamedTuple):
@@ -55,46 +57,39 @@ class _Undecided(NamedTuple):
 
 
 def search_bitmaps(
-    maps: Bitmaps, codes: Codes, alive: Mask, order: Ints, counts: Ints, pairs: MatchPairs, *, listing: bool
+    maps: Bitmaps, codes: Codes, steps: Steps, counts: Ints, pairs: MatchPairs, *, listing: bool
 ) -> tuple[Ints, Containers | None]:
     """Adds the matches of every row to `counts`, and returns them as sets if `listing`. Unsure matches go to `pairs`.
 
-    `order` says in which order the groups of layer 0 are entered. Also returns, by group of layer 0, how many
-    (row, block) entered it.
+    A row needs the codes of the attributes that it enters. Also returns, by group of layer 0, how many (row, block)
+    entered it.
     """
-    rows = codes.shape[1]
-    entered = np.zeros(len(order), np.int64)
-    containers = ContainerArrays.allocate(maps.blocks, rows) if listing else NO_CONTAINERS
-    bins = np.empty((len(maps.group_layer), rows), np.int32)
+    entered = np.zeros(len(steps.order), np.int64)
+    containers = ContainerArrays.allocate(maps.blocks, codes.shape[1]) if listing else NO_CONTAINERS
+    bins = np.empty((len(maps.group_layer), codes.shape[1]), np.int32)
     for g in range(len(bins)):
         bins[g] = maps.bins(g, codes)
-    batch = _Batch(codes, bins, order, _awaiting(maps, order), _alive_bits(maps, alive))
+    batch = _Batch(codes, bins)
     progress = _Progress(0, 0, pairs.used, 0)
     while progress.block < maps.blocks:
-        progress = _Progress(*_walk(maps, batch, progress, counts, entered, containers, pairs.table))
+        progress = _Progress(*_walk(maps, batch, steps, progress, counts, entered, containers, pairs.table))
         pairs.used = progress.pairs
         if progress.block < maps.blocks:
             pairs.grow()
     return entered, Containers(containers, progress.words, maps.slots) if listing else None
 
 
-def _awaiting(maps: Bitmaps, order: Ints) -> Words:
-    later = np.zeros((len(order), maps.blocks, SET_WORDS), np.uint64)
-    if len(order):
-        for layer in maps.without_clause:
-            later[-1] |= ~layer
-        for step in range(len(order) - 1, 0, -1):
-            later[step - 1] = later[step] | maps.with_clause[order[step]]
-    return later
+def open_rows(maps: Bitmaps, codes: Codes, steps: Steps, first: int) -> Ints:
+    """The rows that have to enter something after the first steps, in some block; reads the codes of these steps.
 
-
-def _alive_bits(maps: Bitmaps, alive: Mask) -> Words:
-    """The bits that count; empty if all that are set in the bitmaps do."""
-    if not len(alive) and len(maps.group_layer):
-        return np.empty((0, 0), np.uint64)
-    bits = np.zeros(maps.blocks * BLOCK, np.bool_)
-    bits[: len(maps.slots)] = alive[maps.slots] if len(alive) else True
-    return np.packbits(bits, bitorder="little").view(np.uint64).reshape(maps.blocks, SET_WORDS)
+    Without first steps, all rows.
+    """
+    flags = np.zeros(codes.shape[1], np.bool_)
+    bins = np.empty((first, codes.shape[1]), np.int32)
+    for step, g in enumerate(steps.order[:first].tolist()):
+        bins[step] = maps.bins(g, codes)
+    _open(maps, bins, steps, flags)
+    return np.nonzero(flags)[0]
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -104,6 +99,7 @@ def _alive_bits(maps: Bitmaps, alive: Mask) -> Words:
 def _walk(
     maps: Bitmaps,
     batch: _Batch,
+    steps: Steps,
     progress: _Progress,
     counts: Ints,
     entered: Ints,
@@ -112,54 +108,71 @@ def _walk(
 ) -> tuple[int, int, int, int]:
     """Searches from a block and row on, blocks outermost. Stops before a row and block whose pairs do not fit."""
     possible, certain, without_clause, group_layer = maps.possible, maps.certain, maps.without_clause, maps.group_layer
-    codes, bins, order, awaiting, alive = batch
+    codes, bins = batch
+    order, how, needing, awaiting, needing_layer, living, some_dropped = steps
     first_block, first_row, used, end = progress
     undecided = _Undecided(maps.ranges, maps.range_start, maps.exact, maps.slots, codes)
     kind, size, start, words, _ = containers
     r = np.empty(64, np.uint64)  # possible matches, then certain ones
     s = np.empty(64, np.uint64)
     t = np.empty(64, np.uint64)
-    blocks, steps, groups = len(possible), len(order), len(group_layer)
+    blocks, groups, width = len(possible), len(group_layer), len(order)
+    visited = np.empty(width, np.int64)  # the groups of layer 0 that a row has entered
     for block in range(first_block, blocks):
         base = block * possible.shape[1]
         for row in range(first_row if block == first_block else 0, codes.shape[1]):
-            step = 0  # taken so far
+            entries = 0
+            alone = 0  # where the set of the first group entered is
             more = np.uint64(1)  # whether something still to come could reject a query that is left
-            if steps == 0:
-                r[:] = ~np.uint64(0)
-            else:
-                x = (base + bins[order[0], row]) * 64
-                step = 1
-                if steps == 1 or meets(possible, x, awaiting, block * 64) == 0:
-                    more = intersect(r, 0, possible, x, possible, x, awaiting, block * 64)
+            for step in range(width):
+                ask = how[step, block]
+                if ask == SKIP:
+                    continue
+                x = (base + bins[order[step], row]) * 64
+                y = (step * blocks + block) * 64
+                if entries == 0:
+                    alone = x
+                    more = meets(possible, x, awaiting, y) if step + 1 < groups else np.uint64(0)
+                elif entries == 1:
+                    if ask == ASK and meets(possible, alone, needing, y) == 0:
+                        continue
+                    more = intersect(r, 0, possible, alone, possible, x, awaiting, y)
                 else:
-                    y = (base + bins[order[1], row]) * 64
-                    more = intersect(r, 0, possible, x, possible, y, awaiting, (blocks + block) * 64)
-                    step = 2
-                    while step < steps and more != 0:
-                        y = (base + bins[order[step], row]) * 64
-                        more = intersect(r, 0, r, 0, possible, y, awaiting, (step * blocks + block) * 64)
-                        step += 1
-            g = steps
+                    if ask == ASK and meets(r, 0, needing, y) == 0:
+                        continue
+                    more = intersect(r, 0, r, 0, possible, x, awaiting, y)
+                visited[entries] = order[step]
+                entries += 1
+                if more == 0:
+                    break
+            if entries == 0:
+                copy_set(r, 0, living, block * 64)
+            elif entries == 1:
+                copy_set(r, 0, possible, alone)
+            g = width
             while g < groups and more != 0:
-                g = _unite_layer(possible, without_clause, group_layer, bins, block, row, g, s)
-                intersect(r, 0, r, 0, s, 0, s, 0)
-            if len(alive) > 0:
-                intersect(r, 0, r, 0, alive, block * 64, r, 0)
+                if meets(r, 0, needing_layer, ((group_layer[g] - 1) * blocks + block) * 64) == 0:
+                    g = _next_layer(group_layer, g)
+                else:
+                    g = _unite_layer(possible, without_clause, group_layer, bins, block, row, g, s)
+                    intersect(r, 0, r, 0, s, 0, s, 0)
+            if some_dropped:
+                intersect(r, 0, r, 0, living, block * 64, r, 0)
             if len(certain) > 0 and meets(r, 0, r, 0) != 0:
+                # queries that are left have no clause over what the row did not enter
                 copy_set(s, 0, r, 0)
-                for g in range(steps):
-                    intersect(s, 0, s, 0, certain, (base + bins[g, row]) * 64, r, 0)
-                g = steps
-                while g < groups:
+                for i in range(entries):
+                    intersect(s, 0, s, 0, certain, (base + bins[visited[i], row]) * 64, r, 0)
+                g = width
+                while g < groups and more != 0:
                     g = _unite_layer(certain, without_clause, group_layer, bins, block, row, g, t)
                     intersect(s, 0, s, 0, t, 0, t, 0)
                 decided = _decide(undecided, r, s, block, row, pairs, used)
                 if decided < 0:
                     return block, row, used, end
                 used = decided
-            for i in range(step):
-                entered[order[i]] += 1
+            for i in range(entries):
+                entered[visited[i]] += 1
             count = members(r, 0)
             counts[row] += count
             if len(kind) > 0:
@@ -171,6 +184,40 @@ def _walk(
                 else:
                     end = put(r, block, row, containers, end)
     return blocks, 0, used, end
+
+
+@kernel
+def _open(maps: Bitmaps, bins: Ints32, steps: Steps, flags: Mask) -> None:
+    """Flags the rows of which some block has queries left that await more than the steps with `bins`."""
+    possible = maps.possible
+    _, how, _, awaiting, _, living, _ = steps
+    r = np.empty(64, np.uint64)
+    blocks, first = len(possible), len(bins)
+    for block in range(blocks):
+        base = block * possible.shape[1]
+        if first > 0 and meets(living, block * 64, awaiting, ((first - 1) * blocks + block) * 64) == 0:
+            continue
+        for row in range(bins.shape[1]):
+            if flags[row]:
+                continue
+            copy_set(r, 0, living, block * 64)
+            more = np.uint64(1)
+            for step in range(first):
+                if how[step, block] != SKIP:
+                    x = (base + bins[step, row]) * 64
+                    more = intersect(r, 0, r, 0, possible, x, awaiting, (step * blocks + block) * 64)
+                    if more == 0:
+                        break
+            flags[row] = more != 0
+
+
+@kernel
+def _next_layer(group_layer: Ints, g: int) -> int:
+    """The first group of the layer after that of group g."""
+    layer = group_layer[g]
+    while g < len(group_layer) and group_layer[g] == layer:
+        g += 1
+    return g
 
 
 @kernel

@@ -11,10 +11,10 @@ codes; a query whose range ends inside a bin is *possible* there but not *certai
 a row: 8 vectors per attribute and block, until no query is left that an attribute still to come could reject. So the
 order of attributes matters, and the search (`bitmap_search.py`) counts how often each was entered.
 
-In document 1's words (section 3.1 to 3.2.3): the steps of `order` taken so far are the row's *done* bits, the rest its
-*ready* bits; the queries not in its set are its *queriesCompleted*; and a query's *completionMask* is the set of
-attributes it has clauses over, kept the other way round: `awaiting` has, by step, the queries whose mask is not yet
-covered.
+In document 1's words (section 3.1 to 3.2.3): the attributes that a row has entered are its *done* bits; those still to
+come over which a query that is left has a clause are its *ready* bits; the queries not in its set are its
+*queriesCompleted*; and a query's *completionMask* is the set of attributes it has clauses over, kept the other way
+round: `with_clause` has, by attribute, the queries whose mask contains it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Bitmaps(NamedTuple):
     """Bitmaps are in groups, one for each pair of a layer and an attribute, layer 0 first."""
 
     slots: Ints32  # the query slot that each bit stands for
+    queries: Words  # by block: the bits that stand for a query
     group_layer: Ints
     group_attribute: Ints
     group_start: Ints  # the first bin of each group, and the number of all bins
@@ -90,6 +91,7 @@ def bitmaps(slots: Ints32, ranges: CodeRanges, sizes: Sequence[int], exact: Mask
     coarse = any(sizes[a] > MOST_BINS or not exact[a] for a in attribute)
     maps = Bitmaps(
         slots,
+        _first_bits(len(slots), blocks),
         layer,
         attribute,
         start,
@@ -106,6 +108,11 @@ def bitmaps(slots: Ints32, ranges: CodeRanges, sizes: Sequence[int], exact: Mask
     )
     _fill(maps)
     return maps if coarse else maps._replace(ranges=ranges.take(np.empty(0, np.int64)))
+
+
+def _first_bits(n: int, blocks: int) -> Words:
+    bits = np.arange(blocks * BLOCK) < n
+    return np.packbits(bits, bitorder="little").view(np.uint64).reshape(blocks, SET_WORDS)
 
 
 @kernel

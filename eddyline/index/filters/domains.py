@@ -36,6 +36,12 @@ class NumberColumn:
     def slice(self, start: int, stop: int) -> NumberColumn:
         return NumberColumn(self.values[start:stop], self.missing[start:stop])
 
+    def at(self, rows: Ints | None) -> NumberColumn:
+        """The values of these rows; of all rows if None."""
+        if rows is None:
+            return self
+        return NumberColumn(self.values[rows], self.missing[rows] if len(self.missing) else self.missing)
+
 
 @dataclass(frozen=True)
 class TextColumn:
@@ -47,6 +53,10 @@ class TextColumn:
 
     def slice(self, start: int, stop: int) -> TextColumn:
         return TextColumn(self.data, self.ends, self.which[start:stop])
+
+    def at(self, rows: Ints | None) -> TextColumn:
+        """The values of these rows; of all rows if None."""
+        return self if rows is None else TextColumn(self.data, self.ends, self.which[rows])
 
 
 ValueColumn = NumberColumn | TextColumn

@@ -10,21 +10,19 @@ Both distinguish certain matches from unsure ones, which the caller decides by e
 unsure if codes do not decide, if the condition has a part that is no range, or if it has alternatives over several
 attributes and is in a tree (there it has a box per alternative, and may match more than once).
 
-A filter is immutable. `search` returns the matches of a batch as counts, or as lists and bitmaps.
+A filter is immutable; `filter_search.py` searches it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from eddyline.arrays import Codes, Doubles, Ints, Ints32, Mask
-from eddyline.index.filters.bitmap_search import search_bitmaps
 from eddyline.index.filters.bitmaps import BLOCK, MOST_BINS, Bitmaps, bitmaps
-from eddyline.index.filters.boxes import BoxTree, MatchPairs, box_tree, search_tree, tiled
+from eddyline.index.filters.boxes import BoxTree, box_tree, tiled
 from eddyline.index.filters.clauses import (
     CodedConditions,
     CodeRanges,
@@ -34,11 +32,8 @@ from eddyline.index.filters.clauses import (
     coded,
     domain_of,
 )
-from eddyline.index.filters.domains import NULL, Domain, ValueColumn
-from eddyline.index.runtime.row_sets import Containers, merged
+from eddyline.index.filters.domains import NULL, Domain
 from eddyline.index.runtime.vectors import LANES
-
-Route = Callable[[Bitmaps, Codes], Ints]
 
 MOST_BOXES = 16  # of one condition
 SMALLEST_TREE = 64
@@ -60,21 +55,6 @@ class GroupedFilter:
     partial: tuple[bool, ...]  # by map
 
 
-@dataclass
-class Matches:
-    """The conditions that the rows of a batch satisfy: `counts` of certain matches by row, or listed pairs and sets."""
-
-    counts: Ints
-    pairs: MatchPairs = field(default_factory=MatchPairs)
-    sets: list[Containers] = field(default_factory=list)  # by map, if they were asked for
-    entered: list[Ints] = field(default_factory=list)  # by map: how many (row, block) entered each of its attributes
-
-    @property
-    def unsure(self) -> bool:
-        """Whether some pairs are unsure."""
-        return bool((self.pairs.slots < 0).any())
-
-
 def grouped_filter(conditions: Conditions) -> GroupedFilter:
     """Indexes conditions. O(n log n)."""
     domains = tuple(domain_of(s, a) for s, a in zip(conditions.single, conditions.alternatives, strict=True))
@@ -89,32 +69,6 @@ def grouped_filter(conditions: Conditions) -> GroupedFilter:
             maps.append(bitmaps(slots.astype(np.int32), code_ranges(given, slots, sizes), sizes.tolist(), exact))
             partial.append(kind)
     return GroupedFilter(domains, tuple(trees), tuple(maps), tuple(partial))
-
-
-def search(
-    filter_: GroupedFilter, columns: Sequence[ValueColumn], rows: int, alive: Mask, route: Route, what: str
-) -> Matches:
-    """The conditions that the rows of a batch satisfy, among those that are `alive` (all, if that is empty).
-
-    `route` gives the order in which the attributes of bitmaps are entered. `what` is "counts" or "lists".
-    """
-    codes = np.empty((len(filter_.domains), rows), np.uint16)
-    for domain, column, row_codes in zip(filter_.domains, columns, codes, strict=True):
-        domain.codes(column, row_codes)
-    matches = Matches(np.zeros(rows, np.int64))
-    for tree in filter_.trees:
-        search_tree(tree, codes, alive, matches.counts, matches.pairs, list_all=what == "lists")
-    for maps, partial in zip(filter_.maps, filter_.partial, strict=True):
-        counts = np.zeros(rows, np.int64) if partial else matches.counts
-        listing, order = partial or what == "lists", route(maps, codes)
-        entered, sets = search_bitmaps(maps, codes, alive, order, counts, matches.pairs, listing=listing)
-        matches.entered.append(entered)
-        if sets is not None and partial:  # the rest of these conditions has to be evaluated
-            listed = merged(rows, [sets])
-            matches.pairs.add(np.repeat(np.arange(rows), listed.counts), ~listed.members)
-        elif sets is not None:
-            matches.sets.append(sets)
-    return matches
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pytest
 
 from eddyline.arrays import Codes, Ints, Mask
 from eddyline.index.filters import bitmaps as module
-from eddyline.index.filters.bitmap_search import search_bitmaps
+from eddyline.index.filters.bitmap_search import open_rows, search_bitmaps
 from eddyline.index.filters.bitmaps import Bitmaps, bitmaps
 from eddyline.index.filters.boxes import MatchPairs
 from eddyline.index.filters.clauses import CodeRanges
+from eddyline.index.filters.steps import steps_in
 from eddyline.index.runtime.row_sets import merged
 
 SIZES = [0, 1, 31, 32, 33, 64, 65, 1025, 4095, 4096, 4097, 8193]
@@ -79,8 +80,8 @@ def found_by(maps: Bitmaps, codes: Codes, alive: Mask, order: Ints, capacity: in
     """(row, slot) of certain and unsure matches; counts without sets must say the same."""
     counts, again = np.zeros(codes.shape[1], np.int64), np.zeros(codes.shape[1], np.int64)
     pairs, others = empty_pairs(capacity), empty_pairs(capacity)
-    _, sets = search_bitmaps(maps, codes, alive, order, counts, pairs, listing=True)
-    _, none = search_bitmaps(maps, codes, alive, order, again, others, listing=False)
+    _, sets = search_bitmaps(maps, codes, steps_in(maps, order, alive), counts, pairs, listing=True)
+    _, none = search_bitmaps(maps, codes, steps_in(maps, order, alive), again, others, listing=False)
     assert sets is not None and none is None and len(sets) == codes.shape[1]
     found = merged(codes.shape[1], [sets])
     rows = np.repeat(np.arange(codes.shape[1]), found.counts)
@@ -187,11 +188,47 @@ def test_a_row_enters_no_attribute_that_could_reject_nothing_more() -> None:
     conditions: list[Plain] = [[(0, 0, 0, 2, 2)]] * 4096 + [[(0, 0, 0, 1, 2), (0, 1, 1, 1, 1)]] * 10
     maps = bitmaps(np.arange(4106, dtype=np.int32), as_ranges(conditions), [3, 3], np.ones(2, np.bool_))
     codes, counts = np.array([[1, 1, 2], [1, 2, 2]], np.uint16), np.zeros(3, np.int64)
-    entered, _ = search_bitmaps(maps, codes, NONE_DEAD, np.array([0, 1]), counts, empty_pairs(0), listing=False)
+    steps = steps_in(maps, np.array([0, 1]), NONE_DEAD)
+    entered, _ = search_bitmaps(maps, codes, steps, counts, empty_pairs(0), listing=False)
     assert counts.tolist() == [10, 0, 4096] and entered.tolist() == [6, 3]
-    order, none = np.array([1, 0]), np.zeros(3, np.int64)
-    entered, _ = search_bitmaps(maps, codes, NONE_DEAD, order, none, empty_pairs(0), listing=False)
-    assert entered.tolist() == [4, 6]  # of block 1, only row 0 leaves something to reject
+    steps, none = steps_in(maps, np.array([1, 0]), NONE_DEAD), np.zeros(3, np.int64)
+    entered, _ = search_bitmaps(maps, codes, steps, none, empty_pairs(0), listing=False)
+    assert entered.tolist() == [4, 3]  # of block 1, only row 0 leaves something to reject
+
+
+def needed(conditions: list[Plain], row: Ints, order: list[int], alive: Mask) -> list[int]:
+    """The attributes that a row enters: those over which a living query has a clause that all before left to it."""
+    left = {i for i in range(len(conditions)) if alive[i]}
+    entered = []
+    for attribute in order:
+        own = {i: [p for p in conditions[i] if p[0] == 0 and p[2] == attribute] for i in left}
+        if any(own.values()):
+            entered.append(attribute)
+        for i, ranges in own.items():
+            clauses = {c for _, c, _, _, _ in ranges}
+            if clauses != {c for _, c, _, low, high in ranges if low <= row[attribute] <= high}:
+                left.discard(i)
+    return entered
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_row_enters_the_attributes_that_a_living_query_left_for_it_needs_and_no_other(seed: int) -> None:
+    rnd = Random(f"ready {seed}")
+    sizes = [rnd.choice([3, 5, 9]) for _ in range(rnd.randint(1, 5))]
+    conditions = [some_ranges(rnd, sizes, 0) for _ in range(rnd.choice([1, 2, 5, 30]))]
+    codes = np.array([[rnd.randint(0, s - 1) for _ in range(20)] for s in sizes], np.uint16)
+    maps = bitmaps(np.arange(len(conditions), dtype=np.int32), as_ranges(conditions), sizes, np.ones(len(sizes), bool))
+    own = maps.attributes.tolist()
+    for alive in (np.ones(len(conditions), np.bool_), np.array([rnd.random() < 0.5 for _ in conditions], np.bool_)):
+        order = rnd.sample(range(len(own)), len(own))
+        steps = steps_in(maps, np.array(order, np.int64), alive)
+        entered, _ = search_bitmaps(maps, codes, steps, np.zeros(20, np.int64), empty_pairs(0), listing=False)
+        by_row = [needed(conditions, row, [own[g] for g in order], alive) for row in codes.T]
+        assert entered.tolist() == [sum(a in x for x in by_row) for a in own], f"seed {seed}"
+        for first in range(1, len(own) + 1):
+            ahead = [own[g] for g in order[:first]]
+            rest = [i for i, x in enumerate(by_row) if set(x) - set(ahead)]
+            assert open_rows(maps, codes, steps, first).tolist() == rest, f"seed {seed}"
 
 
 def test_the_counted_work_does_not_depend_on_the_capacity_for_pairs() -> None:
@@ -201,6 +238,8 @@ def test_the_counted_work_does_not_depend_on_the_capacity_for_pairs() -> None:
     counted = []
     for capacity in (0, 10_000):
         counts, pairs = np.zeros(4, np.int64), empty_pairs(capacity)
-        entered, _ = search_bitmaps(maps, codes, NONE_DEAD, np.array([0, 1]), counts, pairs, listing=False)
+        entered, _ = search_bitmaps(
+            maps, codes, steps_in(maps, np.array([0, 1]), NONE_DEAD), counts, pairs, listing=False
+        )
         counted.append((entered.tolist(), counts.tolist(), pairs.used))
     assert counted[0] == counted[1] and counted[0][2] > 0

@@ -7,10 +7,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.arrays import Codes, Ints, Mask
+from eddyline.arrays import Mask
 from eddyline.index.filters import bitmaps, domains, grouped_filter
 from eddyline.index.filters.bitmaps import Bitmaps
-from eddyline.index.filters.grouped_filter import GroupedFilter, Route, search
+from eddyline.index.filters.filter_search import Route, Router, What, search
+from eddyline.index.filters.grouped_filter import GroupedFilter
+from eddyline.index.filters.row_codes import RowCodes
 from eddyline.index.runtime.row_sets import merged
 from tests.index.conditions import (
     Condition,
@@ -48,9 +50,12 @@ def force(monkeypatch: pytest.MonkeyPatch, how: str, cuts: int = 65_533, bins: i
     monkeypatch.setattr(bitmaps, "MOST_BINS", bins)
 
 
-def shuffled(rnd: Random) -> Route:
-    def route(maps: Bitmaps, codes: Codes) -> Ints:
-        return np.array(rnd.sample(range(len(maps.attributes)), len(maps.attributes)), np.int64)
+def shuffled(rnd: Random) -> Router:
+    """Any order, with any number of attributes coded for all rows; the others are coded for the rows that need them."""
+
+    def route(maps: Bitmaps, codes: RowCodes, alive: Mask) -> Route:
+        width = len(maps.attributes)
+        return Route(np.array(rnd.sample(range(width), width), np.int64), rnd.randint(0, width))
 
     return route
 
@@ -68,10 +73,11 @@ class Case:
         )
         self.filter: GroupedFilter = grouped_filter.grouped_filter(as_conditions(kind, conditions, self.beside >= 0))
 
-    def found(self, alive: Mask, what: str) -> tuple[np.ndarray, Pairs, Pairs]:
+    def found(self, alive: Mask, what: What) -> tuple[np.ndarray, Pairs, Pairs]:
         """Counts, certain pairs of lists, and unsure pairs."""
         columns = as_columns(self.kind, self.rows)
-        matches = search(self.filter, columns, len(self.rows), alive, shuffled(self.rnd), what)
+        codes = RowCodes(self.filter.domains, columns, len(self.rows))
+        matches = search(self.filter, codes, alive, shuffled(self.rnd), what)
         pairs = list(zip(matches.pairs.rows.tolist(), matches.pairs.slots.tolist(), strict=True))
         certain = [p for p in pairs if p[1] >= 0]
         assert len(matches.sets) == (self.filter.partial.count(False) if what == "lists" else 0), self.seed
