@@ -23,7 +23,6 @@ from benchmarks._workloads import KINDS, _by_attribute, best, connection, events
 from eddyline.arrays import Doubles, Ints
 from eddyline.index.filters import grouped_filter as module
 from eddyline.index.filters.domains import value_column
-from eddyline.index.filters.grouped_filter import search
 
 CELLS = 1024
 QUERIES = (1_000, 10_000, 100_000)
@@ -122,14 +121,14 @@ def in_engine(kind: str, queries: int, given: pa.Table, design: str) -> Callable
         db.push("s", given.slice(0, 10)).count()
         (running,) = db.engine.running.values()
         assert running.pool_filter is not None
-        (run,) = running.pool_filter.matcher.index.known_runs
+        (run,) = running.pool_filter.matcher.index.runs.known
     finally:
         for name, value in kept.items():
             setattr(module, name, value)
     columns = [value_column(given.column(n).combine_chunks()) for n in "abcde"]
 
     def count() -> int:
-        found = search(run.routed.filter, columns, len(given), np.empty(0, np.bool_), run.routed._order, "counts")
+        found = run.index.search(columns, len(given), np.empty(0, np.bool_), "counts")
         return int(found.counts.sum()) + found.pairs.used
 
     return count

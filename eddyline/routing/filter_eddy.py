@@ -25,7 +25,7 @@ from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.filter_search import Route, Visits
 from eddyline.index.filters.order_search import MOST_BLOCKS, better_order, sampled_rows
 from eddyline.index.filters.row_codes import RowCodes
-from eddyline.index.filters.steps import steps_in
+from eddyline.index.filters.steps import Steps, steps_in
 
 FIRST_INTERVAL, LONGEST_INTERVAL = 1024, 65_536  # rows between two checks of the order
 WORTH_CHANGING = 0.98  # the cost of a new order, relative to the one in force
@@ -54,6 +54,7 @@ class FilterEddy:
         self._code: Doubles = np.full(width, CODE_COST)
         self._step = STEP_COST
         self._timed = False
+        self._steps: tuple[Steps, Mask] | None = None  # of the order, and of the living queries
         self._sample: Codes | None = None  # collected so far
         self._wait, self._interval = 0, FIRST_INTERVAL  # rows until the next check
         self._rate: float | None = None  # filters entered per row and block since the last check
@@ -77,7 +78,14 @@ class FilterEddy:
         if codes.rows and width and self._wait <= 0:
             codes.make(maps.attributes[self.order[: self.at_once]].tolist())
             self._learn(maps, codes, alive)
-        return Route(self.order, self.at_once)
+        return Route(self._steps_of(maps, alive), self.at_once)
+
+    def _steps_of(self, maps: Bitmaps, alive: Mask) -> Steps:
+        """The steps of the order in force; computed again if it or the living queries have changed."""
+        known = self._steps
+        if known is None or known[0].order is not self.order or not np.array_equal(known[1], alive):
+            known = self._steps = (steps_in(maps, self.order, alive), alive)
+        return known[0]
 
     def searched(self, codes: RowCodes, visits: Visits, blocks: int) -> None:
         """Adds what a search did to the counters."""
@@ -131,7 +139,7 @@ class FilterEddy:
             self._interval = min(2 * self._interval, LONGEST_INTERVAL)
 
     def _check(self, maps: Bitmaps, sample: Codes, alive: Mask) -> None:
-        better = better_order(maps, sample, steps_in(maps, self.order, alive), self.costs)
+        better = better_order(maps, sample, self._steps_of(maps, alive), self.costs)
         self.checks += 1
         self.selectivity = maps.accepted(sample) / np.maximum(maps.predicates * sample.shape[1], 1)
         if better.cost < WORTH_CHANGING * better.cost_before:

@@ -15,7 +15,7 @@ from eddyline.arrays import Codes, Ints, Ints32, Mask, Words
 from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.boxes import MatchPairs
 from eddyline.index.filters.clauses import CodeRanges
-from eddyline.index.filters.steps import ASK, SKIP, Steps
+from eddyline.index.filters.steps import Steps
 from eddyline.index.runtime.kernel_cache import kernel
 from eddyline.index.runtime.row_sets import BITMAP, NO_CONTAINERS, ContainerArrays, Containers, put
 from eddyline.index.runtime.vectors import (
@@ -80,10 +80,7 @@ def search_bitmaps(
 
 
 def open_rows(maps: Bitmaps, codes: Codes, steps: Steps, first: int) -> Ints:
-    """The rows that have to enter something after the first steps, in some block; reads the codes of these steps.
-
-    Without first steps, all rows.
-    """
+    """The rows that have to enter something after the first steps, in some block. Reads the codes of these steps."""
     flags = np.zeros(codes.shape[1], np.bool_)
     bins = np.empty((first, codes.shape[1]), np.int32)
     for step, g in enumerate(steps.order[:first].tolist()):
@@ -108,55 +105,69 @@ def _walk(
 ) -> tuple[int, int, int, int]:
     """Searches from a block and row on, blocks outermost. Stops before a row and block whose pairs do not fit."""
     possible, certain, without_clause, group_layer = maps.possible, maps.certain, maps.without_clause, maps.group_layer
-    codes, bins = batch
-    order, how, needing, awaiting, needing_layer, living, some_dropped = steps
+    codes, bins = batch.codes, batch.bins
+    needing, awaiting, expected, living = steps.needing, steps.awaiting, steps.expected, steps.living
+    step_groups, sure_steps = steps.groups, steps.certain
     first_block, first_row, used, end = progress
     undecided = _Undecided(maps.ranges, maps.range_start, maps.exact, maps.slots, codes)
     kind, size, start, words, _ = containers
     r = np.empty(64, np.uint64)  # possible matches, then certain ones
     s = np.empty(64, np.uint64)
     t = np.empty(64, np.uint64)
-    blocks, groups, width = len(possible), len(group_layer), len(order)
+    blocks, groups, width = len(possible), len(group_layer), len(steps.order)
+    layered = groups > width
     visited = np.empty(width, np.int64)  # the groups of layer 0 that a row has entered
     for block in range(first_block, blocks):
-        base = block * possible.shape[1]
+        base, count = block * possible.shape[1], steps.lengths[block]
+        y = block * width * 64  # where the sets of the block's first step are
+        complete = 0  # rows that enter all groups of the block
         for row in range(first_row if block == first_block else 0, codes.shape[1]):
-            entries = 0
-            alone = 0  # where the set of the first group entered is
+            entries = step = 0
             more = np.uint64(1)  # whether something still to come could reject a query that is left
-            for step in range(width):
-                ask = how[step, block]
-                if ask == SKIP:
-                    continue
-                x = (base + bins[order[step], row]) * 64
-                y = (step * blocks + block) * 64
-                if entries == 0:
-                    alone = x
-                    more = meets(possible, x, awaiting, y) if step + 1 < groups else np.uint64(0)
-                elif entries == 1:
-                    if ask == ASK and meets(possible, alone, needing, y) == 0:
-                        continue
-                    more = intersect(r, 0, possible, alone, possible, x, awaiting, y)
-                else:
-                    if ask == ASK and meets(r, 0, needing, y) == 0:
-                        continue
-                    more = intersect(r, 0, r, 0, possible, x, awaiting, y)
-                visited[entries] = order[step]
-                entries += 1
-                if more == 0:
-                    break
-            if entries == 0:
+            if count == 0:
                 copy_set(r, 0, living, block * 64)
-            elif entries == 1:
-                copy_set(r, 0, possible, alone)
+            else:
+                group = step_groups[block, 0]
+                visited[0] = group
+                x = (base + bins[group, row]) * 64
+                entries = step = 1
+                more = meets(possible, x, expected, y) if count > 1 or layered else np.uint64(0)
+                if more == 0 and count > 1 and not sure_steps[block, 1]:
+                    more = meets(possible, x, awaiting, y)
+                    while more != 0 and step < count and meets(possible, x, needing, y + step * 64) == 0:
+                        step += 1
+                if more == 0 or step == count:
+                    copy_set(r, 0, possible, x)
+                else:
+                    group = step_groups[block, step]
+                    visited[1] = group
+                    z = (base + bins[group, row]) * 64
+                    more = intersect(r, 0, possible, x, possible, z, expected, y + step * 64)
+                    entries = 2
+                    step += 1
+                    if more == 0 and step < count and not sure_steps[block, step]:
+                        more = meets(r, 0, awaiting, y + (step - 1) * 64)
+                        while more != 0 and step < count and meets(r, 0, needing, y + step * 64) == 0:
+                            step += 1
+                while step < count and more != 0:
+                    group = step_groups[block, step]
+                    visited[entries] = group
+                    z = (base + bins[group, row]) * 64
+                    more = intersect(r, 0, r, 0, possible, z, expected, y + step * 64)
+                    entries += 1
+                    step += 1
+                    if more == 0 and step < count and not sure_steps[block, step]:
+                        more = meets(r, 0, awaiting, y + (step - 1) * 64)
+                        while more != 0 and step < count and meets(r, 0, needing, y + step * 64) == 0:
+                            step += 1
             g = width
             while g < groups and more != 0:
-                if meets(r, 0, needing_layer, ((group_layer[g] - 1) * blocks + block) * 64) == 0:
+                if meets(r, 0, steps.needing_layer, ((group_layer[g] - 1) * blocks + block) * 64) == 0:
                     g = _next_layer(group_layer, g)
                 else:
                     g = _unite_layer(possible, without_clause, group_layer, bins, block, row, g, s)
                     intersect(r, 0, r, 0, s, 0, s, 0)
-            if some_dropped:
+            if steps.some_dropped:
                 intersect(r, 0, r, 0, living, block * 64, r, 0)
             if len(certain) > 0 and meets(r, 0, r, 0) != 0:
                 # queries that are left have no clause over what the row did not enter
@@ -169,45 +180,55 @@ def _walk(
                     intersect(s, 0, s, 0, t, 0, t, 0)
                 decided = _decide(undecided, r, s, block, row, pairs, used)
                 if decided < 0:
+                    for i in range(count):
+                        entered[step_groups[block, i]] += complete
                     return block, row, used, end
                 used = decided
-            for i in range(entries):
-                entered[visited[i]] += 1
-            count = members(r, 0)
-            counts[row] += count
+            if entries == count:
+                complete += 1
+            else:
+                for i in range(entries):
+                    entered[visited[i]] += 1
+            matches = members(r, 0)
+            counts[row] += matches
             if len(kind) > 0:
-                if count >= 256 and run_starts(r, 0) >= 128:  # the most frequent case of `put`, without a call
+                if matches >= 256 and run_starts(r, 0) >= 128:  # the most frequent case of `put`, without a call
                     end = (end + 7) // 8 * 8
-                    kind[block, row], size[block, row], start[block, row] = BITMAP, count, end
+                    kind[block, row], size[block, row], start[block, row] = BITMAP, matches, end
                     stream_set(words, end, r, 0)
                     end += 64
                 else:
                     end = put(r, block, row, containers, end)
+        for i in range(count):
+            entered[step_groups[block, i]] += complete
     return blocks, 0, used, end
 
 
 @kernel
 def _open(maps: Bitmaps, bins: Ints32, steps: Steps, flags: Mask) -> None:
     """Flags the rows of which some block has queries left that await more than the steps with `bins`."""
-    possible = maps.possible
-    _, how, _, awaiting, _, living, _ = steps
+    possible, awaiting, living = maps.possible, steps.awaiting, steps.living
     r = np.empty(64, np.uint64)
-    blocks, first = len(possible), len(bins)
-    for block in range(blocks):
+    first, width = len(bins), len(steps.order)
+    for block in range(len(possible)):
         base = block * possible.shape[1]
-        if first > 0 and meets(living, block * 64, awaiting, ((first - 1) * blocks + block) * 64) == 0:
+        mine = 0  # steps of the block that are among the first
+        while mine < steps.lengths[block] and steps.places[block, mine] < first:
+            mine += 1
+        if mine > 0 and meets(living, block * 64, awaiting, (block * width + mine - 1) * 64) == 0:
+            continue
+        if steps.lengths[block] == 0 and len(steps.needing_layer) == 0:
             continue
         for row in range(bins.shape[1]):
             if flags[row]:
                 continue
             copy_set(r, 0, living, block * 64)
             more = np.uint64(1)
-            for step in range(first):
-                if how[step, block] != SKIP:
-                    x = (base + bins[step, row]) * 64
-                    more = intersect(r, 0, r, 0, possible, x, awaiting, (step * blocks + block) * 64)
-                    if more == 0:
-                        break
+            for step in range(mine):
+                x = (base + bins[steps.places[block, step], row]) * 64
+                more = intersect(r, 0, r, 0, possible, x, awaiting, (block * width + step) * 64)
+                if more == 0:
+                    break
             flags[row] = more != 0
 
 

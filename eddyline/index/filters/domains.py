@@ -194,12 +194,13 @@ def after_prefix(prefix: bytes) -> bytes | None:
 
 def as_integers(values: pa.Array) -> tuple[Ints, Mask]:
     """Numbers, times, dates and truth values as integers of the same order, and which are NULL."""
-    missing = values.is_null().to_numpy(zero_copy_only=False)
-    kind = values.type
+    kind, nulls = values.type, values.null_count > 0
+    missing = values.is_null().to_numpy(zero_copy_only=False) if nulls else np.zeros(len(values), np.bool_)
     if pa.types.is_floating(kind):
-        return sortable(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)), missing
-    whole = values.cast(pa.int32()) if pa.types.is_date(kind) else values
-    return np.asarray(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64), missing
+        doubles = values.cast(pa.float64())
+        return sortable((doubles.fill_null(0.0) if nulls else doubles).to_numpy(zero_copy_only=False)), missing
+    whole = (values.cast(pa.int32()) if pa.types.is_date(kind) else values).cast(pa.int64())
+    return np.asarray((whole.fill_null(0) if nulls else whole).to_numpy(zero_copy_only=False), np.int64), missing
 
 
 def sortable(values: Doubles) -> Ints:

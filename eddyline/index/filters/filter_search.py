@@ -20,16 +20,16 @@ from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.boxes import MatchPairs, search_tree
 from eddyline.index.filters.grouped_filter import GroupedFilter
 from eddyline.index.filters.row_codes import RowCodes
-from eddyline.index.filters.steps import Steps, steps_in
+from eddyline.index.filters.steps import Steps
 from eddyline.index.runtime.row_sets import Containers, merged
 
 What = Literal["counts", "lists"]
 
 
 class Route(NamedTuple):
-    """The order in which rows visit the attributes of bitmaps; of the first ones, all rows get codes at once."""
+    """The steps of rows through the attributes of bitmaps; of the first ones, all rows get codes at once."""
 
-    order: Ints
+    steps: Steps
     at_once: int
 
 
@@ -70,10 +70,11 @@ def search(filter_: GroupedFilter, codes: RowCodes, alive: Mask, router: Router,
         search_tree(tree, codes.table, alive, matches.counts, matches.pairs, list_all=what == "lists")
     for maps, partial in zip(filter_.maps, filter_.partial, strict=True):
         counts = np.zeros(codes.rows, np.int64) if partial else matches.counts
-        steps = _coded_for(maps, codes, alive, router(maps, codes, alive))
+        route = router(maps, codes, alive)
+        _make_codes(maps, codes, route)
         begun = time.perf_counter()
         entered, sets = search_bitmaps(
-            maps, codes.table, steps, counts, matches.pairs, listing=partial or what == "lists"
+            maps, codes.table, route.steps, counts, matches.pairs, listing=partial or what == "lists"
         )
         matches.visits.append(Visits(entered, time.perf_counter() - begun))
         if sets is not None and partial:  # the rest of these conditions has to be evaluated
@@ -84,14 +85,12 @@ def search(filter_: GroupedFilter, codes: RowCodes, alive: Mask, router: Router,
     return matches
 
 
-def _coded_for(maps: Bitmaps, codes: RowCodes, alive: Mask, route: Route) -> Steps:
-    """The steps of a route, after making the codes that rows need in it."""
-    steps = steps_in(maps, route.order, alive)
-    first = maps.attributes[route.order[: route.at_once]].tolist()
-    codes.make(first)
-    rest = np.setdiff1d(maps.group_attribute, first).tolist()
-    if route.at_once == len(route.order):
-        codes.make(rest)
-    else:
-        codes.make(rest, open_rows(maps, codes.table, steps, route.at_once))
-    return steps
+def _make_codes(maps: Bitmaps, codes: RowCodes, route: Route) -> None:
+    """Makes the codes that rows need on a route."""
+    order = route.steps.order
+    if route.at_once == len(order):
+        codes.make(maps.group_attribute.tolist())
+        return
+    codes.make(maps.attributes[order[: route.at_once]].tolist())
+    open_ = open_rows(maps, codes.table, route.steps, route.at_once)
+    codes.make(dict.fromkeys(maps.group_attribute.tolist()), open_)

@@ -65,11 +65,10 @@ def sampled_rows(maps: Bitmaps) -> int:
 def better_order(maps: Bitmaps, codes: Codes, steps: Steps, cost: Doubles) -> Ordered:
     """Improves the order of `steps` for a sample of rows. `cost` is that of a visit, by group of layer 0."""
     width = len(steps.order)
-    by_group = np.argsort(steps.order)
     bins = np.empty((width, codes.shape[1]), np.int32)
     for g in range(width):
         bins[g] = maps.bins(g, codes)
-    needing = np.ascontiguousarray(steps.needing[by_group])
+    needing = maps.with_clause & steps.living
     blocks = sampled_blocks(maps)
     sample = _Sample(bins, blocks, steps.order.copy(), needing, steps.living, cost)
     totals, reaching = np.zeros(2), np.zeros(width)

@@ -1,7 +1,8 @@
 """The steps of a search of bitmaps: which living queries need each attribute, and which await a later one.
 
-For every block of queries it is known beforehand whether a step can be skipped, because no living query has a clause
-there; or entered without a test, because all queries that await anything have one. O(attributes · queries / 64).
+A block of queries has steps only for the attributes over which one of its living queries has a clause. A step is
+*certain* if all queries that await anything have one; otherwise the search asks whether a query that is left for the
+row has one, in the same pass that intersects the sets before (`expected`). O(attributes · queries / 64).
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.arrays import Bytes, Ints, Mask, Words
+from eddyline.arrays import Ints, Mask, Words
 from eddyline.index.filters.bitmaps import BLOCK, Bitmaps
 from eddyline.index.runtime.vectors import SET_WORDS
 
-SKIP, ENTER, ASK = 0, 1, 2  # how a step treats a block
-
 
 class Steps(NamedTuple):
-    """The groups of layer 0 in the order in which rows visit them, and which living queries need them."""
+    """A route through the groups of layer 0. Each block has the steps of the groups that its living queries need."""
 
-    order: Ints
-    how: Bytes  # by step and block: SKIP if no query needs it, ENTER if all that are left need it, else ASK
-    needing: Words  # by step and block: the queries with a clause there
-    awaiting: Words  # by step and block: the queries that a later step or a layer above 0 could reject
+    order: Ints  # the groups
+    lengths: Ints  # by block: the number of its steps
+    groups: Ints  # by block and step
+    places: Ints  # by block and step: the place of the group in the order
+    certain: Mask  # by block and step: whether all queries that await anything after the step before need it
+    needing: Words  # by block and step: the queries with a clause there
+    awaiting: Words  # by block and step: the queries that a later step or a layer above 0 could reject
+    expected: Words  # by block and step: if the next step is not certain the queries that need it, else `awaiting`
     needing_layer: Words  # by layer above 0 and block: the queries with a clause there
     living: Words  # by block: the queries that count
     some_dropped: bool
@@ -31,21 +34,36 @@ class Steps(NamedTuple):
 
 def steps_in(maps: Bitmaps, order: Ints, alive: Mask) -> Steps:
     """What a search in this order does, if these query slots are `alive` (all, if that is empty)."""
-    living = _living(maps, alive)
-    needing = maps.with_clause[order] & living
+    living, width = _living(maps, alive), len(order)
     needing_layer = ~maps.without_clause & living
+    needing = (maps.with_clause[order] & living).transpose(1, 0, 2)
+    needed = needing.any(axis=2)
+    places = np.argsort(~needed, axis=1, kind="stable")
+    needing = np.ascontiguousarray(np.take_along_axis(needing, places[:, :, None], axis=1))
     awaiting = np.zeros_like(needing)
-    if len(order):
-        for layer in needing_layer:
-            awaiting[-1] |= layer
-        for step in range(len(order) - 1, 0, -1):
-            awaiting[step - 1] = awaiting[step] | needing[step]
-    how = np.full(needing.shape[:2], ASK, np.uint8)
-    if len(order):
-        how[0] = ENTER
-        how[1:][~(awaiting[:-1] & ~needing[1:]).any(axis=2)] = ENTER
-        how[~needing.any(axis=2)] = SKIP
-    return Steps(order, how, needing, awaiting, needing_layer, living, len(alive) > 0)
+    certain = np.ones(needing.shape[:2], np.bool_)
+    if width:
+        awaiting[:, -1] = np.bitwise_or.reduce(needing_layer, axis=0)
+        for step in range(width - 1, 0, -1):
+            awaiting[:, step - 1] = awaiting[:, step] | needing[:, step]
+        certain[:, 1:] = ~(awaiting[:, :-1] & ~needing[:, 1:]).any(axis=2)
+    lengths = needed.sum(axis=1)
+    asked = ~certain & (np.arange(width) < lengths[:, None])
+    expected = awaiting.copy()
+    expected[:, :-1][asked[:, 1:]] = needing[:, 1:][asked[:, 1:]]
+    return Steps(
+        order,
+        lengths,
+        order[places],
+        places,
+        certain,
+        needing,
+        awaiting,
+        expected,
+        needing_layer,
+        living,
+        len(alive) > 0,
+    )
 
 
 def _living(maps: Bitmaps, alive: Mask) -> Words:

@@ -31,7 +31,9 @@ from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
 from eddyline.state.delta import Delta
 
+WORTH_FILTERING = 0.95  # the expected cost of a tuple, relative to that of probing first, which keeps no lineage
 SAMPLE = 64  # tuples from which the filter's selectivity is learnt while the SteMs come first
+SAMPLE_EVERY = 8192  # tuples
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class FirstFilter:
         self.carries = plan.carries
         self.always = plan.always
         self.eddy = Eddy()
+        self._unsampled = SAMPLE_EVERY  # tuples since the last sample
 
     def first(self) -> str:
         """What tuples visit first: "filter" or "stem"."""
@@ -100,7 +103,7 @@ class FirstFilter:
         # Joined rows are matched too, at about the cost of the filter, unless they inherit the queries of their tuples.
         then = stem.cost + partners * filter_.cost
         before = filter_.cost + passing * (stem.cost if self.carries else then)
-        return "filter" if before <= then else "stem"
+        return "filter" if before < WORTH_FILTERING * then else "stem"
 
     def wanted(self, step: Step, delta: Delta) -> Wanted:
         """The tuples that match some query."""
@@ -112,16 +115,22 @@ class FirstFilter:
         lineage = _joined(matching.sets()) if self.carries and at_once else None
         kept = np.nonzero(matching.counts() if lineage is None else lineage.counts)[0]
         self._learn("filter", len(delta), len(kept), time.perf_counter() - begun)
+        if len(kept) == len(delta):
+            return Wanted(delta.spread(), lineage)
         if lineage is not None:
             lineage = Lists(np.append(lineage.starts[kept], lineage.starts[-1:]), lineage.members)
         return Wanted(delta.take(kept).spread(), lineage)
 
     def sample(self, step: Step, delta: Delta) -> None:
-        """Learns the selectivity and cost of the filter from a sample of tuples."""
+        """Learns the selectivity of the filter from a sample of tuples, once in a while. So few tell no cost."""
+        self._unsampled += len(delta)
+        if self._unsampled < SAMPLE_EVERY:
+            return
+        self._unsampled = 0
         some = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE)))
-        begun = time.perf_counter()
-        counts = self.matcher.prepare(step, some).counts()
-        self._learn("filter", len(some), int(np.count_nonzero(counts)), time.perf_counter() - begun)
+        passing = int(np.count_nonzero(self.matcher.prepare(step, some).counts()))
+        self.eddy.learn("filter", len(some), len(some), passing)
+        self.eddy.entered("filter", len(some))
 
     @property
     def _most_match(self) -> bool:

@@ -13,6 +13,7 @@ from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.filter_search import Route, Router, What, search
 from eddyline.index.filters.grouped_filter import GroupedFilter
 from eddyline.index.filters.row_codes import RowCodes
+from eddyline.index.filters.steps import steps_in
 from eddyline.index.runtime.row_sets import merged
 from tests.index.conditions import (
     Condition,
@@ -55,7 +56,8 @@ def shuffled(rnd: Random) -> Router:
 
     def route(maps: Bitmaps, codes: RowCodes, alive: Mask) -> Route:
         width = len(maps.attributes)
-        return Route(np.array(rnd.sample(range(width), width), np.int64), rnd.randint(0, width))
+        order = np.array(rnd.sample(range(width), width), np.int64)
+        return Route(steps_in(maps, order, alive), rnd.randint(0, width))
 
     return route
 
