@@ -2,7 +2,7 @@
 
 The order is the one in which a sample enters the fewest filters, weighted by their costs (`index/filters/
 order_search.py`). It is evaluated with the bitmaps themselves, so no row is misrouted to explore. Document 1's tickets,
-predicates rejected per row, are the yardstick: they choose up to 1.6 times the optimum (`benchmarks/filter_orders.py`).
+predicates rejected per row, are the yardstick: they cost up to 1.45 times the optimum (`benchmarks/filter_orders.py`).
 
 - When. The first batch gives the first sample. The order is checked again after 1,024 rows, and each time it is
   confirmed after twice as many, up to 65,536. If rows begin to enter more or fewer filters than they did, by 15%, it is
