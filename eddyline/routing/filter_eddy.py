@@ -121,19 +121,19 @@ class FilterEddy:
 
     def _learn(self, maps: Bitmaps, codes: RowCodes, alive: Mask) -> None:
         """Adds rows to the sample; if it is full, or the first one, checks the order."""
-        full = sampled_rows(maps)
-        known = 0 if self._sample is None else self._sample.shape[1]
-        count = min(full - known, codes.rows)
+        full, before = sampled_rows(maps), self._sample  # portions of a batch may learn at the same time
+        count = min(max(full - (0 if before is None else before.shape[1]), 1), codes.rows)
         rows = np.arange(count) * codes.rows // count
-        before = int(codes.lookups.sum())
+        made = int(codes.lookups.sum())
         codes.make(self.attributes, rows)
-        self.sampled += int(codes.lookups.sum()) - before
+        self.sampled += int(codes.lookups.sum()) - made
         more = codes.table[:, rows]
-        self._sample = more if self._sample is None else np.concatenate([self._sample, more], axis=1)
-        if self.checks and self._sample.shape[1] < full:
+        sample = more if before is None else np.concatenate([before, more], axis=1)
+        self._sample = sample
+        if self.checks and sample.shape[1] < full:
             return
-        self._check(maps, self._sample, alive)
-        if self._sample.shape[1] == full:
+        self._check(maps, sample, alive)
+        if sample.shape[1] >= full:
             self._sample = None
             self._wait = self._interval
             self._interval = min(2 * self._interval, LONGEST_INTERVAL)
