@@ -18,12 +18,14 @@ from eddyline.index.filters.clauses import CodeRanges
 from eddyline.index.filters.steps import Steps
 from eddyline.index.runtime.kernel_cache import kernel
 from eddyline.index.runtime.row_sets import BITMAP, NO_CONTAINERS, ContainerArrays, Containers, put
+from eddyline.index.runtime.set_values import intersected, load_set, overlaps, size_of, store_set
 from eddyline.index.runtime.vectors import (
+    SET_WORDS,
     copy_set,
     intersect,
     lowest_bit,
     meets,
-    members,
+    on_lines,
     run_starts,
     stream_set,
     unite,
@@ -35,6 +37,7 @@ class _Batch(NamedTuple):
 
     codes: Codes
     bins: Ints32  # by group and row
+    scratch: Words  # two sets, each on cache lines of its own
 
 
 class _Progress(NamedTuple):
@@ -69,7 +72,7 @@ def search_bitmaps(
     bins = np.empty((len(maps.group_layer), codes.shape[1]), np.int32)
     for g in range(len(bins)):
         bins[g] = maps.bins(g, codes)
-    batch = _Batch(codes, bins)
+    batch = _Batch(codes, bins, on_lines((2, SET_WORDS), np.uint64))
     progress = _Progress(0, 0, pairs.used, 0)
     while progress.block < maps.blocks:
         progress = _Progress(*_walk(maps, batch, steps, progress, counts, entered, containers, pairs.table))
@@ -111,11 +114,8 @@ def _walk(
     first_block, first_row, used, end = progress
     undecided = _Undecided(maps.ranges, maps.range_start, maps.exact, maps.slots, codes)
     kind, size, start, words, _ = containers
-    r = np.empty(64, np.uint64)  # possible matches, then certain ones
-    s = np.empty(64, np.uint64)
-    t = np.empty(64, np.uint64)
+    r, s = batch.scratch[0], batch.scratch[1]
     blocks, groups, width = len(possible), len(group_layer), len(steps.order)
-    layered = groups > width
     visited = np.empty(width, np.int64)  # the groups of layer 0 that a row has entered
     for block in range(first_block, blocks):
         base, count = block * possible.shape[1], steps.lengths[block]
@@ -125,73 +125,64 @@ def _walk(
             entries = step = 0
             more = np.uint64(1)  # whether something still to come could reject a query that is left
             if count == 0:
-                copy_set(r, 0, living, block * 64)
+                left = load_set(living, block * 64)
             else:
-                group = step_groups[block, 0]
-                visited[0] = group
-                x = (base + bins[group, row]) * 64
+                visited[0] = step_groups[block, 0]
+                left = load_set(possible, (base + bins[visited[0], row]) * 64)
+                more = overlaps(left, expected, y)
                 entries = step = 1
-                more = meets(possible, x, expected, y) if count > 1 or layered else np.uint64(0)
-                if more == 0 and count > 1 and not sure_steps[block, 1]:
-                    more = meets(possible, x, awaiting, y)
-                    while more != 0 and step < count and meets(possible, x, needing, y + step * 64) == 0:
+            while step < count:
+                if more == 0:
+                    if not sure_steps[block, step]:
+                        more = overlaps(left, awaiting, y + (step - 1) * 64)
+                    if more == 0:
+                        break
+                    while step < count and overlaps(left, needing, y + step * 64) == 0:
                         step += 1
-                if more == 0 or step == count:
-                    copy_set(r, 0, possible, x)
-                else:
-                    group = step_groups[block, step]
-                    visited[1] = group
-                    z = (base + bins[group, row]) * 64
-                    more = intersect(r, 0, possible, x, possible, z, expected, y + step * 64)
-                    entries = 2
-                    step += 1
-                    if more == 0 and step < count and not sure_steps[block, step]:
-                        more = meets(r, 0, awaiting, y + (step - 1) * 64)
-                        while more != 0 and step < count and meets(r, 0, needing, y + step * 64) == 0:
-                            step += 1
-                while step < count and more != 0:
-                    group = step_groups[block, step]
-                    visited[entries] = group
-                    z = (base + bins[group, row]) * 64
-                    more = intersect(r, 0, r, 0, possible, z, expected, y + step * 64)
-                    entries += 1
-                    step += 1
-                    if more == 0 and step < count and not sure_steps[block, step]:
-                        more = meets(r, 0, awaiting, y + (step - 1) * 64)
-                        while more != 0 and step < count and meets(r, 0, needing, y + step * 64) == 0:
-                            step += 1
+                    if step == count:
+                        break
+                group = step_groups[block, step]
+                visited[entries] = group
+                left = intersected(left, possible, (base + bins[group, row]) * 64)
+                more = overlaps(left, expected, y + step * 64)
+                entries += 1
+                step += 1
             g = width
             while g < groups and more != 0:
-                if meets(r, 0, steps.needing_layer, ((group_layer[g] - 1) * blocks + block) * 64) == 0:
+                if overlaps(left, steps.needing_layer, ((group_layer[g] - 1) * blocks + block) * 64) == 0:
                     g = _next_layer(group_layer, g)
                 else:
                     g = _unite_layer(possible, without_clause, group_layer, bins, block, row, g, s)
-                    intersect(r, 0, r, 0, s, 0, s, 0)
+                    left = intersected(left, s, 0)
             if steps.some_dropped:
-                intersect(r, 0, r, 0, living, block * 64, r, 0)
-            if len(certain) > 0 and meets(r, 0, r, 0) != 0:
+                left = intersected(left, living, block * 64)
+            matches = size_of(left)
+            if len(certain) > 0 and matches != 0:
                 # queries that are left have no clause over what the row did not enter
-                copy_set(s, 0, r, 0)
+                store_set(r, 0, left)
                 for i in range(entries):
-                    intersect(s, 0, s, 0, certain, (base + bins[visited[i], row]) * 64, r, 0)
+                    left = intersected(left, certain, (base + bins[visited[i], row]) * 64)
                 g = width
                 while g < groups and more != 0:
-                    g = _unite_layer(certain, without_clause, group_layer, bins, block, row, g, t)
-                    intersect(s, 0, s, 0, t, 0, t, 0)
+                    g = _unite_layer(certain, without_clause, group_layer, bins, block, row, g, s)
+                    left = intersected(left, s, 0)
+                store_set(s, 0, left)
                 decided = _decide(undecided, r, s, block, row, pairs, used)
                 if decided < 0:
                     for i in range(count):
                         entered[step_groups[block, i]] += complete
                     return block, row, used, end
                 used = decided
+                left = load_set(r, 0)
+                matches = size_of(left)
             if entries == count:
                 complete += 1
             else:
                 for i in range(entries):
                     entered[visited[i]] += 1
-            matches = members(r, 0)
             counts[row] += matches
             if len(kind) > 0:
+                store_set(r, 0, left)
                 if matches >= 256 and run_starts(r, 0) >= 128:  # the most frequent case of `put`, without a call
                     end = (end + 7) // 8 * 8
                     kind[block, row], size[block, row], start[block, row] = BITMAP, matches, end

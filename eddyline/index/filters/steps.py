@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.arrays import Ints, Mask, Words
 from eddyline.index.filters.bitmaps import BLOCK, Bitmaps
-from eddyline.index.runtime.vectors import SET_WORDS
+from eddyline.index.runtime.vectors import SET_WORDS, on_lines
 
 
 class Steps(NamedTuple):
@@ -36,11 +36,12 @@ def steps_in(maps: Bitmaps, order: Ints, alive: Mask) -> Steps:
     """What a search in this order does, if these query slots are `alive` (all, if that is empty)."""
     living, width = _living(maps, alive), len(order)
     needing_layer = ~maps.without_clause & living
-    needing = (maps.with_clause[order] & living).transpose(1, 0, 2)
-    needed = needing.any(axis=2)
+    by_place = (maps.with_clause[order] & living).transpose(1, 0, 2)
+    needed = by_place.any(axis=2)
     places = np.argsort(~needed, axis=1, kind="stable")
-    needing = np.ascontiguousarray(np.take_along_axis(needing, places[:, :, None], axis=1))
-    awaiting = np.zeros_like(needing)
+    needing = on_lines(by_place.shape, np.uint64)
+    needing[...] = np.take_along_axis(by_place, places[:, :, None], axis=1)
+    awaiting, expected = on_lines(needing.shape, np.uint64), on_lines(needing.shape, np.uint64)
     certain = np.ones(needing.shape[:2], np.bool_)
     if width:
         awaiting[:, -1] = np.bitwise_or.reduce(needing_layer, axis=0)
@@ -49,7 +50,7 @@ def steps_in(maps: Bitmaps, order: Ints, alive: Mask) -> Steps:
         certain[:, 1:] = ~(awaiting[:, :-1] & ~needing[:, 1:]).any(axis=2)
     lengths = needed.sum(axis=1)
     asked = ~certain & (np.arange(width) < lengths[:, None])
-    expected = awaiting.copy()
+    expected[...] = awaiting
     expected[:, :-1][asked[:, 1:]] = needing[:, 1:][asked[:, 1:]]
     return Steps(
         order,
@@ -71,4 +72,6 @@ def _living(maps: Bitmaps, alive: Mask) -> Words:
         return maps.queries
     bits = np.zeros(maps.blocks * BLOCK, np.bool_)
     bits[: len(maps.slots)] = alive[maps.slots]
-    return np.packbits(bits, bitorder="little").view(np.uint64).reshape(maps.blocks, SET_WORDS)
+    living = on_lines((maps.blocks, SET_WORDS), np.uint64)
+    living[...] = np.packbits(bits, bitorder="little").view(np.uint64).reshape(living.shape)
+    return living
