@@ -126,7 +126,8 @@ class FilterEddy:
         rows = np.arange(count) * codes.rows // count
         made = int(codes.lookups.sum())
         codes.make(self.attributes, rows)
-        self.sampled += int(codes.lookups.sum()) - made
+        lookups = int(codes.lookups.sum()) - made  # before the counter is read: a thread may add to it meanwhile
+        self.sampled += lookups
         more = codes.table[:, rows]
         sample = more if before is None else np.concatenate([before, more], axis=1)
         self._sample = sample

@@ -1,11 +1,15 @@
 """What the eddy does as users see it: EXPLAIN ANALYZE, functions that are called no more often than needed."""
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import eddyline
 from eddyline.engine import pooling
+from eddyline.index.filters.order_search import Ordered, better_order
+from eddyline.routing import filter_eddy
 
 
 def tuples(rows: int, seed: int = 0) -> pa.Table:
@@ -14,8 +18,8 @@ def tuples(rows: int, seed: int = 0) -> pa.Table:
     return pa.table(columns | {"ts": pa.array(np.zeros(rows, np.int64), pa.timestamp("us"))})
 
 
-def connection() -> eddyline.Connection:
-    db = eddyline.connect(threads=1)
+def connection(threads: int = 1) -> eddyline.Connection:
+    db = eddyline.connect(threads=threads)
     db.execute("CREATE STREAM s (a INT, b INT, c INT, ts TIMESTAMP) WATERMARK ts")
     return db
 
@@ -37,6 +41,28 @@ def test_explain_shows_visits_selectivities_lookups_and_the_order_in_force() -> 
     expected = ("entered by 100.0% of rows", "2 predicates, selectivity 0.", "filters entered by a row; order checked")
     assert all(x in text for x in expected)
     assert "attribute lookups of 5000 rows: 10000 for searches, 0 for samples only" in text
+
+
+def test_portions_of_a_batch_learn_an_order_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of four threads waits in its check of the order until all are there."""
+    counts = []
+    for threads in (1, 4):
+        db, together = connection(threads), threading.Barrier(threads, timeout=60)
+        waiting = [together] * threads  # the checks of the first batch
+
+        def held(*given: object, waiting: list[threading.Barrier] = waiting) -> Ordered:
+            if waiting:
+                waiting.pop().wait()
+            return better_order(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(filter_eddy, "better_order", held)
+        db.execute("CREATE QUERY FAMILY f (x INT, y INT) AS SELECT a FROM s WHERE a > :x AND b > :y")
+        bounds = {n: pa.array(v, pa.int32()) for n, v in (("x", [10, 30]), ("y", [90, 80]))}
+        db.register("f", pa.table({"query": ["q0", "q1"], **bounds}))
+        counts.append([db.push("s", tuples(8192, seed)).count() for seed in range(4)])
+        assert not waiting
+        assert "attribute lookups of 32768 rows" in explained(db, "f")
+    assert counts[0] == counts[1] and min(counts[0]) > 0
 
 
 def test_explain_shows_the_pool_of_texts_of_different_shapes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from eddyline.arrays import Ints
 from eddyline.index.filters.domains import NumberColumn, ValueColumn
 from eddyline.index.filters.filter_search import Matches
 from eddyline.index.filters.grouped_filter import grouped_filter
+from eddyline.index.filters.order_search import Ordered, better_order
 from eddyline.operators.query_index import RoutedFilter
 from eddyline.routing import filter_eddy
 from tests.index.conditions import Condition, Kind, Range, as_conditions
@@ -95,6 +99,45 @@ def test_dropped_queries_do_not_keep_an_attribute_in_use() -> None:
     matches = filter_.search(numbers(*rows), 500, alive, "counts")
     assert matches.visits[0].entered.tolist() == [500, 0]
     assert matches.counts.tolist() == (rows[0] >= 50).astype(int).tolist()
+
+
+@pytest.mark.parametrize("sizes", [(300, 300), (100, 300), (100, 156), (100, 100)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_portions_that_check_the_order_at_the_same_time_complete_the_sample(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], first: int
+) -> None:
+    """Both portions have chosen their samples before either check ends, and one ends before the other."""
+    filter_, rng = routed(nested([50, 50, 50]), 3), np.random.default_rng(6)
+    (eddy,) = filter_.eddies
+    eddy.order = np.array([2, 1, 0])
+    both, done = threading.Barrier(2, timeout=60), threading.Event()
+    names = threading.local()
+
+    def held(*given: object) -> Ordered:
+        both.wait()
+        assert names.portion == first or done.wait(60)
+        return better_order(*given)  # type: ignore[arg-type]
+
+    def search(portion: int) -> None:
+        names.portion = portion
+        rows = portions[portion]
+        try:
+            counts = searched(filter_, rows).counts
+            passing = np.cumprod(rows >= 50, axis=0)
+            assert counts.tolist() == passing.sum(axis=0).tolist()
+        finally:
+            if portion == first:
+                done.set()
+
+    portions = [rng.integers(0, 100, (3, n)) for n in sizes]
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as threads:
+        patched.setattr(filter_eddy, "better_order", held)
+        list(threads.map(search, range(2)))
+    assert eddy.checks == 2 and eddy.rows == sum(sizes) and eddy.order.tolist() == [0, 1, 2]
+    searched(filter_, rng.integers(0, 100, (3, 256)))  # completes a sample that is not yet full
+    checks = eddy.checks
+    searched(filter_, rng.integers(0, 100, (3, 100)))
+    assert eddy.checks == checks, "a check was confirmed, so none is due"
 
 
 def test_an_attribute_that_costs_much_is_looked_up_only_for_rows_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
