@@ -22,7 +22,6 @@ from eddyline.index.runtime.set_values import intersected, load_set, overlaps, s
 from eddyline.index.runtime.vectors import (
     SET_WORDS,
     copy_set,
-    intersect,
     lowest_bit,
     meets,
     on_lines,
@@ -199,7 +198,6 @@ def _walk(
 def _open(maps: Bitmaps, bins: Ints32, steps: Steps, flags: Mask) -> None:
     """Flags the rows of which some block has queries left that await more than the steps with `bins`."""
     possible, awaiting, living = maps.possible, steps.awaiting, steps.living
-    r = np.empty(64, np.uint64)
     first, width = len(bins), len(steps.order)
     for block in range(len(possible)):
         base = block * possible.shape[1]
@@ -213,11 +211,11 @@ def _open(maps: Bitmaps, bins: Ints32, steps: Steps, flags: Mask) -> None:
         for row in range(bins.shape[1]):
             if flags[row]:
                 continue
-            copy_set(r, 0, living, block * 64)
+            left = load_set(living, block * 64)
             more = np.uint64(1)
             for step in range(mine):
-                x = (base + bins[steps.places[block, step], row]) * 64
-                more = intersect(r, 0, r, 0, possible, x, awaiting, (block * width + step) * 64)
+                left = intersected(left, possible, (base + bins[steps.places[block, step], row]) * 64)
+                more = overlaps(left, awaiting, (block * width + step) * 64)
                 if more == 0:
                     break
             flags[row] = more != 0

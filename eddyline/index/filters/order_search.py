@@ -24,7 +24,8 @@ from eddyline.arrays import Codes, Doubles, Ints, Ints32, Words
 from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.steps import Steps
 from eddyline.index.runtime.kernel_cache import kernel
-from eddyline.index.runtime.vectors import copy_set, intersect, meets, unite
+from eddyline.index.runtime.set_values import intersected, load_set, overlaps
+from eddyline.index.runtime.vectors import copy_set, unite
 
 MOST_CASES = 256  # rows times blocks of a sample
 MOST_BLOCKS = 4  # of a sample
@@ -118,33 +119,32 @@ def _cost_by_place(maps: Bitmaps, sample: _Sample, group: int, others: Ints, by_
     possible, blocks, cost = maps.possible, len(maps.possible), sample.cost
     width = len(by_place)
     awaiting = np.empty((width, 64), np.uint64)
-    left, left_after = np.empty(64, np.uint64), np.empty(64, np.uint64)  # without the group, and with it
     with_group = np.empty(width)  # by place: what comes at or after it costs, if the group is before
     by_place[:] = 0.0
     for block in sample.blocks:
         base = block * possible.shape[1]
-        copy_set(awaiting, (width - 1) * 64, sample.needing, (group * blocks + block) * 64)
+        clauses_of_group = (group * blocks + block) * 64
+        copy_set(awaiting, (width - 1) * 64, sample.needing, clauses_of_group)
         _unite_later(sample, others, block, awaiting)
         for row in range(sample.bins.shape[1]):
-            copy_set(left, 0, sample.living, block * 64)
-            own = (base + sample.bins[group, row]) * 64
-            intersect(left_after, 0, left, 0, possible, own, left, 0)
+            left = load_set(sample.living, block * 64)
+            left_after = intersected(left, possible, (base + sample.bins[group, row]) * 64)  # with the group
             before = 0.0
             places = 0
-            while places < width and meets(left, 0, awaiting, places * 64) != 0:
-                needed = meets(left, 0, sample.needing, (group * blocks + block) * 64) != 0
+            while places < width and overlaps(left, awaiting, places * 64) != 0:
+                needed = overlaps(left, sample.needing, clauses_of_group) != 0
                 by_place[places] += before + (cost[group] if needed else 0.0)
                 with_group[places] = 0.0
                 if places < width - 1:
                     other = others[places]
                     clauses = (other * blocks + block) * 64
                     x = (base + sample.bins[other, row]) * 64
-                    if meets(left_after, 0, sample.needing, clauses) != 0:
+                    if overlaps(left_after, sample.needing, clauses) != 0:
                         with_group[places] = cost[other]
-                    if meets(left, 0, sample.needing, clauses) != 0:
+                    if overlaps(left, sample.needing, clauses) != 0:
                         before += cost[other]
-                    intersect(left, 0, left, 0, possible, x, left, 0)
-                    intersect(left_after, 0, left_after, 0, possible, x, left, 0)
+                    left = intersected(left, possible, x)
+                    left_after = intersected(left_after, possible, x)
                 places += 1
             for i in range(places, width):
                 by_place[i] += before
@@ -167,17 +167,16 @@ def _reached(maps: Bitmaps, sample: _Sample, reaching: Doubles) -> None:
     """By place, how many rows need something at it or after it in some block."""
     possible, order = maps.possible, sample.order
     width = len(order)
-    left = np.empty(64, np.uint64)
     awaiting = np.zeros((width + 1, 64), np.uint64)
     furthest = np.zeros(sample.bins.shape[1], np.int64)
     for block in sample.blocks:
         base = block * possible.shape[1]
         _unite_later(sample, order, block, awaiting)
         for row in range(len(furthest)):
-            copy_set(left, 0, sample.living, block * 64)
+            left = load_set(sample.living, block * 64)
             place = 0
-            while place < width and meets(left, 0, awaiting, place * 64) != 0:
-                intersect(left, 0, left, 0, possible, (base + sample.bins[order[place], row]) * 64, left, 0)
+            while place < width and overlaps(left, awaiting, place * 64) != 0:
+                left = intersected(left, possible, (base + sample.bins[order[place], row]) * 64)
                 place += 1
             furthest[row] = max(furthest[row], place)
     for row in range(len(furthest)):
