@@ -3,6 +3,9 @@
 A row enters an attribute only if a living query that is left for it has a clause over the attribute: its ready bits. It
 leaves the block when no query is left that anything still to come could reject. So a search reads the codes of exactly
 the attributes that a row enters. (Document 1, sections 3.1.1 and 3.2.2.)
+
+The queries that are left are a value in registers (`index/runtime/set_values.py`): a step reads the set of the row's
+bin and the set of queries that the next step is for, and writes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class _Batch(NamedTuple):
 
     codes: Codes
     bins: Ints32  # by group and row
-    scratch: Words  # two sets, each on cache lines of its own
+    scratch: Words  # two sets that begin with a cache line, for what needs them in memory
 
 
 class _Progress(NamedTuple):

@@ -2,7 +2,10 @@
 
 A block of queries has steps only for the attributes over which one of its living queries has a clause. A step is
 *certain* if all queries that await anything have one; otherwise the search asks whether a query that is left for the
-row has one, in the same pass that intersects the sets before (`expected`). O(attributes · queries / 64).
+row has one, right after it intersects the sets before (`expected`). O(attributes · queries / 64).
+
+The search reads one of these sets at every step of a row, so they begin with a cache line: with vectors that span two
+lines it took 1.14 times as long.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class Steps(NamedTuple):
 def steps_in(maps: Bitmaps, order: Ints, alive: Mask) -> Steps:
     """What a search in this order does, if these query slots are `alive` (all, if that is empty)."""
     living, width = _living(maps, alive), len(order)
-    needing_layer = ~maps.without_clause & living
+    needing_layer = on_lines(maps.without_clause.shape, np.uint64)
+    needing_layer[...] = ~maps.without_clause & living
     by_place = (maps.with_clause[order] & living).transpose(1, 0, 2)
     needed = by_place.any(axis=2)
     places = np.argsort(~needed, axis=1, kind="stable")
