@@ -14,13 +14,13 @@ import numpy as np
 
 from eddyline.operators.base import Step
 from eddyline.operators.joins.filter_first import FilterFirst
-from eddyline.operators.joins.probe import kept
+from eddyline.operators.joins.probe import built
 from eddyline.operators.joins.tactic import Piece
 from eddyline.state.delta import Delta
 
 
 def _pull_up(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | None:
-    return list(self.probe.finished(step, kept(step, self.stems.partners(step, self.input, delta))))
+    return list(self.probe.finished(step, self.stems.results(step, self.input, delta)))
 
 
 def _push_down(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | None:
@@ -34,7 +34,8 @@ def _push_down(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | Non
     for mine in np.split(by_query, ends)[:-1]:
         position = int(members[mine[0]])
         selected = delta.take(tuples[mine]).spread()
-        for joined in kept(step, self.stems.partners(step, self.input, selected)):
+        for partial in self.stems.results(step, self.input, selected):
+            joined = built(step, partial)
             owner = np.full(len(joined), position)
             results.append(self.filter.whole.attached(step, joined, np.arange(len(joined)), owner))
     return results

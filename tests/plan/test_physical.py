@@ -78,7 +78,7 @@ def test_a_strict_edge_retracts_and_so_does_what_is_above_a_grouping() -> None:
         (F + "SELECT a FROM s [RANGE :w SECONDS] WHERE a > :lo", False),  # a window that is the query's own
         (F + "SELECT a FROM s WHERE a > :lo AND n = 'a'", False),  # a filter below
         ("SELECT r.a FROM r, s WHERE r.a = s.a", False),  # a join that has nothing per query
-        (F + "SELECT x.a FROM r AS x, s AS y, link1 AS z WHERE x.a = y.a AND y.b = z.b AND x.a > :lo", False),
+        (F + "SELECT x.a FROM r AS x, s AS y, link1 AS z WHERE x.a = y.a AND y.b = z.b AND x.a > :lo", True),
         (GROUP, False),
     ],
 )
