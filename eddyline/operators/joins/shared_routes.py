@@ -77,7 +77,7 @@ class Target(NamedTuple):
     sees_step: bool  # whether rows that arrived in the same step are visible
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     """The route of one input of a join."""
 
@@ -189,7 +189,7 @@ class SharedRoutes:
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.built = 0  # partial results so far
-        self._known: tuple[tuple[tuple[int, int], ...], Tables] | None = None
+        self._known: tuple[list[tuple[Member, int, int]], Tables] | None = None  # (members and their queries), tables
 
     def candidates(
         self, batch: Delta, queries: Mapping[int, QueryRows], functions: Functions
@@ -207,7 +207,8 @@ class SharedRoutes:
         return nothing | run.results
 
     def _tables(self, queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
-        versions = tuple((queries[m.family].version, queries[m.family].removed) for m in self.members)
+        rows = [queries[m.family] for m in self.members]
+        versions = [(m, r.version, r.removed) for m, r in zip(self.members, rows, strict=True)]
         if self._known is None or self._known[0] != versions:
             self._known = versions, _assembled(self.members, queries, functions)
         return self._known[1]
