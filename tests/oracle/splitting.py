@@ -22,6 +22,7 @@ from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
 from eddyline.reference import Change, canonical, normalise
@@ -44,22 +45,25 @@ class Trial:
 class SplitFamily(RunningFamily):
     trial: ClassVar[Trial] = Trial()
 
-    def __init__(self, family: Family, functions: Functions, options: EngineOptions) -> None:
-        super().__init__(family, functions, options)
+    def __init__(self, family: Family, functions: Functions, options: EngineOptions, logs: Logs) -> None:
+        super().__init__(family, functions, options, logs)
         self.ways = [
             partitioning(family.plan, keeps_tuples=family.keeps_tuples),
             *([by_queries(family.plan)] if family.bound.params else []),
         ]
         assert self.ways[0] == partitioning(family.plan, keeps_tuples=family.keeps_tuples)
         assert all({s for s, _ in how.routings} == self.streams for how in self.ways)
-        self.of_a_part = family, functions, EngineOptions(options.clock)
+        self.of_a_part = family, functions, EngineOptions(options.clock), own_log
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = {how: [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)] for how in self.ways}
-        self.logs: dict[str, list[Change]] = {how.kind: [] for how in self.ways}  # what all buckets said so far
+        self.said: dict[str, list[Change]] = {how.kind: [] for how in self.ways}  # what all buckets said so far
 
-    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], pooled: Any = None) -> Delta:
+    def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], *given: Any) -> Delta:
         return self.run(self.step(clock, queries, streams))
+
+    def may_skip(self, stream: str, routed: Any) -> bool:
+        return False  # the parts have logs of their own, which need all tuples
 
     def run(self, step: Step) -> Delta:
         queries = step.queries
@@ -80,12 +84,12 @@ class SplitFamily(RunningFamily):
             said = [c for delta in found for c in changes(delta)]
             assert fold(said) == fold(changes(whole)), f"{how}\n{self.family.sql}\n{said}\n{changes(whole)}"
             assert ends(said) == ends(changes(whole)), f"{how}\n{self.family.sql}"
-            self.logs[how.kind] += said
+            self.said[how.kind] += said
         return whole
 
     def check_logs(self) -> None:
         """Raises if what the buckets said together breaks what a log promises."""
-        for kind, log in self.logs.items():
+        for kind, log in self.said.items():
             emit_all = self.family.emit == "all"
             keeps_promises(log, self.clock, f"{self.family.sql}, {kind}", emit_all=emit_all)
 

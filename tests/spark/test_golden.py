@@ -124,10 +124,19 @@ def write() -> None:
     (GOLDEN / "expected.json").write_text(json.dumps(given(again), indent=1))
 
 
+def unordered(written: dict[str, list[str]]) -> dict[str, tuple[list[str], list[int]]]:
+    """The rows of each family, and the positions they have. Versions may order the rows of a micro-batch in other ways."""
+    rows = {family: [json.loads(text) for text in texts] for family, texts in written.items()}
+    return {
+        family: (sorted(json.dumps(r | {"position": 0}) for r in given), sorted(r["position"] for r in given))
+        for family, given in rows.items()
+    }
+
+
 def test_the_golden_checkpoint_goes_on_as_it_did(tmp_path: Path) -> None:
     inline = opened(tmp_path)
     inline.step(step(4))
-    assert given(inline) == json.loads((GOLDEN / "expected.json").read_text())
+    assert unordered(given(inline)) == unordered(json.loads((GOLDEN / "expected.json").read_text()))
     assert len(given(inline)) == 8  # of the other two, one has no changes in this step
 
 
