@@ -125,7 +125,7 @@ def write() -> None:
 
 
 def unordered(written: dict[str, list[str]]) -> dict[str, tuple[list[str], list[int]]]:
-    """The rows of each family, and the positions they have. Versions may order the rows of a micro-batch in other ways."""
+    """The rows of each family, and their positions. Versions may order the rows of a micro-batch in other ways."""
     rows = {family: [json.loads(text) for text in texts] for family, texts in written.items()}
     return {
         family: (sorted(json.dumps(r | {"position": 0}) for r in given), sorted(r["position"] for r in given))
