@@ -9,11 +9,12 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.candidates import Candidates
 from eddyline.operators.joins.shared_routes import Member, SharedRoutes
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.pool import MOST_QUERIES
 from eddyline.operators.scan import StreamScan
 from eddyline.state.delta import Delta
 
 FEWEST_JOINS = 4  # that justify shared routes
+MOST_QUERIES = 64  # of a family; a larger one has an index of its own, which costs a tuple less
+MOST_SLOTS = 4096  # queries of all families together: every tuple is compared with each of them
 Routed = Mapping[tuple[int, int], Candidates | None]
 
 
@@ -28,13 +29,19 @@ class SharedJoins:
         """The rows that the joins of small families may emit; empty if too few of them could share."""
         eager = (r for r in readers if r.collecting is None and stream in r.logs)
         small = {r.family.number: r for r in eager if len(r.family.queries) <= MOST_QUERIES}
+        if sum(len(r.family.queries) for r in small.values()) > MOST_SLOTS:
+            small = {}
         if {n: id(r) for n, r in small.items()} != {n: id(r) for n, (r, _) in self._members.items()}:
             self._members = {n: self._known(n, r, stream) for n, r in small.items()}
             self._routes.members = [m for _, members in self._members.values() for m in members]
         if len(self._routes.members) < FEWEST_JOINS or not len(batch):
             return {}
         queries = {n: r.family.queries.rows() for n, r in small.items()}
-        return self._routes.candidates(batch, queries, functions)
+        try:
+            return self._routes.candidates(batch, queries, functions)
+        except Exception:  # probing alone, only the family whose queries cause it fails
+            self._routes, self._members = SharedRoutes(), {}
+            return {}
 
     def _known(self, number: int, running: RunningFamily, stream: str) -> tuple[RunningFamily, list[Member]]:
         known = self._members.get(number)

@@ -1,4 +1,4 @@
-"""Candidates: rows that a join may emit, found by routes that families share (`shared_routes.py`).
+"""Candidates: rows that a join may emit, which routes shared by families return (`shared_routes.py`).
 
 The join checks them exactly: windows, its conditions on single streams, and theta conditions. Conditions with
 parameters are checked when the rows are matched with queries.

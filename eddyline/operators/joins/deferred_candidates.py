@@ -1,4 +1,4 @@
-"""The changes of a join whose candidates were found by shared routes: built when they are read."""
+"""The changes of a join whose candidates come from shared routes: built when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of SteMs: the rows of one input of a join, found by key. (Document 1, section 3.3.)
+"""The contract of SteMs: the rows of one input of a join, searched by key. (Document 1, section 3.3.)
 
 There are two kinds: `log_stem.py` reads the log of a stream, which families share; `buffer_stem.py` keeps the changes
 of any other input in a state buffer of its own. A route (`routes.py`) searches SteMs and carries row numbers; columns

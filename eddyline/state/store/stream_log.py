@@ -1,7 +1,7 @@
 """The log of a stream: its rows in the order of arrival, stored once for all families that read the stream.
 
 Rows are appended, and dropped when no reader needs them. A row is its columns and its arrival number; its event time
-is one of the columns. A row is found by its position, which is valid until the next `evict`. Key indexes
+is one of the columns. A row is identified by its position, which is valid until the next `evict`. Key indexes
 (`key_index.py`) link rows by key; segments are ranges of positions for structures that need sorted rows.
 
 Invariants: arrival numbers ascend; segments cover all rows in order, the rows of the last append are a segment of their
