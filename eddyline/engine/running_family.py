@@ -177,8 +177,10 @@ class RunningFamily:
         self._expire(step)
         if isinstance(outcome, Delta):
             return self._released(self._record(outcome, queries), queries)
-        countable = self._only_filters or isinstance(outcome, DeferredCandidates)
-        if not countable and len(self.family.queries) > MOST_COUNTED:
+        routed_join = isinstance(outcome, DeferredCandidates)
+        if isinstance(outcome, DeferredCandidates) and outcome.counted:
+            self._count(outcome.count())
+        elif not self._only_filters and not routed_join and len(self.family.queries) > MOST_COUNTED:
             self._changes = None
         else:
             self._uncounted = outcome

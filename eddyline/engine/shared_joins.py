@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.candidates import Candidates
-from eddyline.operators.joins.shared_routes import Member, SharedRoutes
+from eddyline.operators.joins.route_tables import Member
+from eddyline.operators.joins.shared_routes import SharedRoutes
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.scan import StreamScan
 from eddyline.state.delta import Delta

@@ -117,3 +117,12 @@ def test_a_family_without_candidates_takes_no_step() -> None:
     assert changes.count() == 0 and changes.queries() == [] and not changes.rows("q1").num_rows
     clocks = {r.clock for r in db.engine.running.values()}
     assert clocks == {db.engine.clocks.of({"a", "b", "c"})}
+
+
+def test_a_failure_in_shared_routes_lets_every_family_probe_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any) -> Any:
+        raise MemoryError
+
+    alone, _ = play(3, 1 << 30, monkeypatch)
+    monkeypatch.setattr(shared_joins.SharedRoutes, "candidates", fails)
+    assert play(3, 2, monkeypatch)[0] == alone

@@ -21,6 +21,11 @@ class DeferredCandidates(Deferred):
         super().__init__(step, arrived, None)
         self._candidates, self._build = candidates, build
 
+    @property
+    def counted(self) -> bool:
+        """Whether the number of changes is known without building them."""
+        return self._candidates.changes is not None
+
     def count(self) -> int:
         return len(self._rows) if self._candidates.changes is None else self._candidates.changes
 

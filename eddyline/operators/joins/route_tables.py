@@ -1,0 +1,234 @@
+"""What shared routes know of queries: by member, the ranges, windows and registration of its queries; for all members
+together, the tables that `shared_routes.py` searches.
+
+A member is the route of one input of one join. Queries have slots, member after member. The tables are assembled again
+when members change or queries are added. O(queries * levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import add
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.arrays import Ints, Mask, Words
+from eddyline.index.filters.clauses import Conditions
+from eddyline.index.filters.slot_boxes import (
+    LEAST,
+    MOST,
+    Boxes,
+)
+from eddyline.operators.condition import Condition
+from eddyline.operators.evaluate import Functions
+from eddyline.operators.joins.log_stem import LogStem
+from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.plan.expressions import (
+    all_of,
+    anonymous,
+    calls_functions,
+    conjuncts,
+    may_overflow,
+    move_columns,
+    params_of,
+)
+from eddyline.plan.physical import ProbeStep
+from eddyline.plan.range_probes import inputs_of
+from eddyline.sql.bound import Expr
+from eddyline.state.query_table import QueryRows
+
+
+class Target(NamedTuple):
+    """A SteM that routes probe: the log and its key, where the wanted key comes from, and which rows are visible."""
+
+    log: int  # identity
+    key: tuple[Expr, ...]
+    source: tuple[tuple[int, int, Expr], ...]  # by part of the key: a level of the route, its log, and an expression
+    sees_step: bool  # whether rows that arrived in the same step are visible
+
+
+@dataclass(eq=False)
+class Member:
+    """The route of one input of a join."""
+
+    family: int
+    join: StemJoin
+    input: int
+    stems: tuple[LogStem, ...]  # by level; the first is that of the input itself
+    targets: tuple[Target, ...]
+    conditions: tuple[Condition, ...]  # by level: on that stream alone
+    plain: bool  # whether all its conditions are keys, or with parameters on one stream alone
+    known: tuple[tuple[int, int], MemberTables] | None = None
+
+    @property
+    def probes(self) -> tuple[ProbeStep, ...]:
+        return self.join.stems.node.probes[self.input]
+
+    @property
+    def size(self) -> int:
+        """The number of its queries when it was last asked for its tables."""
+        return 0 if self.known is None else self.known[1].size
+
+    @property
+    def exact(self) -> bool:
+        """Whether its candidates are its results: all its conditions are keys, boxes and windows."""
+        return self.known is not None and self.known[1].exact and self.plain
+
+    @classmethod
+    def of(cls, family: int, join: StemJoin, i: int) -> Member | None:
+        """The route of an input; None if it cannot be shared."""
+        node = join.stems.node
+        order = [i, *(p.input for p in node.probes[i])]
+        stems = [s for j in order if isinstance(s := join.stems.stems[j], LogStem) and s.shared]
+        calls = node.condition is not None and calls_functions(node.condition)
+        if len(stems) < len(order) or calls or any(r is not None for r in node.ranges) or node.frozen_table is not None:
+            return None
+        targets = []
+        for level, probe in enumerate(node.probes[i]):
+            source = []
+            for e in probe.exprs:
+                of = inputs_of(e, node.starts[:-1])
+                if len(of) != 1 or calls_functions(e) or may_overflow(e):
+                    return None
+                (j,) = of
+                at = order.index(j)
+                source.append((at, id(stems[at].log), anonymous(move_columns(e, partial(add, -node.starts[j])))))
+            stem = stems[level + 1]
+            targets.append(Target(id(stem.log), stem.keys[probe.key], tuple(source), probe.input < i))
+        conditions = [Condition(_own_condition(join, j)) for j in order]
+        single = all(
+            len(inputs_of(c, node.starts[:-1])) == 1 and not may_overflow(c) for c in conjuncts(node.condition)
+        )
+        static = any(p.conditions is not None for p in node.probes[i]) or any(s.condition is not None for s in stems)
+        plain = single and not static and all(c.others == 0 for c in conditions)
+        return cls(family, join, i, tuple(stems), tuple(targets), tuple(conditions), plain)
+
+    def tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
+        """What its queries accept, by level; computed again when queries are added."""
+        version = queries.version, queries.removed
+        if self.known is None or self.known[0] != version:
+            self.known = version, self._tables(queries, functions)
+        return self.known[1]
+
+    def _tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
+        every = np.arange(len(queries))
+        conditions = [c.of_queries(queries, every, functions) for c in self.conditions]
+        boxes = [_ranges(c.attributes, x) for c, x in zip(self.conditions, conditions, strict=True)]
+        widths = [stem.scan.widths(queries, every, functions) for stem in self.stems]
+        exact = all(_is_box(x) for x in conditions)
+        return MemberTables(len(queries), boxes, widths, queries.since_at(every), exact)
+
+
+class MemberTables(NamedTuple):
+    size: int
+    boxes: list[dict[Expr, tuple[Ints, Ints]]]  # by level: the ranges of queries over attributes of the stream
+    widths: list[Ints]  # by level: the window of each query
+    since: Ints
+    exact: bool  # whether boxes say all that conditions do
+
+
+@dataclass
+class Tables:
+    """The queries of all members: what they accept at each level, and where they go next."""
+
+    attributes: dict[int, list[Expr]] = field(default_factory=dict)  # by log
+    boxes: list[Boxes] = field(default_factory=list)
+    widths: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  # by level and slot
+    since: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    leaving: list[dict[int, Words]] = field(default_factory=list)  # by level: the slots that go on to each target
+    ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
+    longest: dict[int, dict[int, int]] = field(default_factory=dict)  # by level and target: the largest window
+    restricted: dict[int, dict[int, Ints]] = field(default_factory=dict)  # the attributes that conditions restrict
+    member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
+    targets: list[Target] = field(default_factory=list)
+    stems: list[LogStem] = field(default_factory=list)  # by target, that of some member
+
+
+def assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
+    tables, of_members = Tables(), [m.tables(queries[m.family], functions) for m in members]
+    starts = np.cumsum([0, *(x.size for x in of_members)])
+    slots, levels = int(starts[-1]), max((len(m.stems) for m in members), default=0)
+    known: dict[Target, int] = {}
+    tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
+    tables.since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
+    tables.widths = np.zeros((levels, slots), np.int64)
+    for member, own in zip(members, of_members, strict=True):
+        for level, stem in enumerate(member.stems):
+            exprs = tables.attributes.setdefault(id(stem.log), [])
+            exprs += [e for e in own.boxes[level] if e not in exprs]
+    most = max((len(a) for a in tables.attributes.values()), default=0)
+    shape = (most, slots)
+    next_target = np.full((levels, slots), -1, np.int64)
+    tables.boxes = [Boxes(np.full(shape, LEAST), np.full(shape, MOST)) for _ in range(levels)]
+    for n, (member, own) in enumerate(zip(members, of_members, strict=True)):
+        mine = slice(starts[n], starts[n + 1])
+        for level, stem in enumerate(member.stems):
+            tables.widths[level][mine] = own.widths[level]
+            exprs = tables.attributes[id(stem.log)]
+            for e, (low, high) in own.boxes[level].items():
+                a = exprs.index(e)
+                tables.boxes[level].low[a, mine], tables.boxes[level].high[a, mine] = low, high
+        for level, target in enumerate(member.targets):
+            if target not in known:
+                known[target] = len(tables.targets)
+                tables.targets.append(target)
+                tables.stems.append(member.stems[level + 1])
+            next_target[level, mine] = known[target]
+    for level in range(levels):
+        tables.ending.append(bitmap(next_target[level] < 0))
+        going = np.unique(next_target[level][next_target[level] >= 0]).tolist()
+        slots_of = {t: next_target[level] == t for t in going}
+        tables.leaving.append({t: bitmap(mine) for t, mine in slots_of.items()})
+        if level + 1 < levels:
+            boxes, widths = tables.boxes[level + 1], tables.widths[level + 1]
+            tables.longest[level + 1] = {t: int(widths[mine].max()) for t, mine in slots_of.items()}
+            bounded = (boxes.low > LEAST) | (boxes.high < MOST)
+            tables.restricted[level + 1] = {t: np.nonzero(bounded[:, m].any(axis=1))[0] for t, m in slots_of.items()}
+    return tables
+
+
+def bitmap(flags: Mask) -> Words:
+    """Flags as a bitmap."""
+    padded = np.zeros(-(-len(flags) // 64) * 64, np.bool_)
+    padded[: len(flags)] = flags
+    return np.packbits(padded, bitorder="little").view(np.uint64)
+
+
+def _own_condition(join: StemJoin, i: int) -> Expr | None:
+    """The conditions with parameters on one input alone, over its own columns, without their names."""
+    node = join.stems.node
+    own = [
+        anonymous(move_columns(c, lambda x: x - node.starts[i]))
+        for c in conjuncts(node.condition)
+        if inputs_of(c, node.starts[:-1]) == {i} and params_of(c) and not may_overflow(c)
+    ]
+    return all_of(own)
+
+
+def _ranges(attributes: Sequence[Expr], conditions: Conditions) -> dict[Expr, tuple[Ints, Ints]]:
+    """By attribute, the first and last integer that each query accepts; clauses that are no ranges are left out."""
+    ranges = {}
+    for attribute, clauses in zip(attributes, conditions.single, strict=True):
+        if not clauses or any(isinstance(r.start, pa.Array) or r.null.any() for r in clauses):
+            continue
+        low, high = np.full(conditions.size, LEAST), np.full(conditions.size, MOST)
+        for r in clauses:
+            first = np.where(r.no_start, LEAST, r.start)
+            last = np.where(r.no_stop, MOST, np.where(r.stop == LEAST, LEAST, r.stop - (r.stop > LEAST)))
+            low[r.owner] = np.maximum(low[r.owner], first)
+            high[r.owner] = np.minimum(high[r.owner], last)
+        ranges[attribute] = low, high
+    return ranges
+
+
+def _is_box(conditions: Conditions) -> bool:
+    """Whether every condition is a range of numbers along each attribute."""
+    ranges = [r for clauses in conditions.single for r in clauses]
+    numbers = not any(isinstance(r.start, pa.Array) or r.null.any() or (r.no_start & r.no_stop).any() for r in ranges)
+    given = sum((np.bincount(r.owner, minlength=conditions.size) for r in ranges), np.zeros(conditions.size, np.int64))
+    plain = not conditions.partial.any() and all(a is None for a in conditions.alternatives)
+    return bool(numbers and plain and (given == conditions.required).all())
