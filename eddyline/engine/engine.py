@@ -10,10 +10,9 @@ queries are added to it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,10 +25,12 @@ from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
-from eddyline.engine.running_family import EngineOptions, RunningFamily
-from eddyline.engine.shared_joins import Routed, SharedJoins
+from eddyline.engine.running_family import NO_ROUTES, EngineOptions, Routes, RunningFamily
+from eddyline.engine.shared_joins import SharedJoins
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.deferred import Outcome, delta_of
+from eddyline.operators.joins.candidates import Candidates
+from eddyline.operators.joins.shared_routes import Arriving
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import RelationKind, Stream
 from eddyline.state.delta import MIN, Delta
@@ -69,7 +70,9 @@ class Engine(Runner):
         self.store = Store()
         self.route: Callable[[Family, str], str] = lambda family, stream: ""  # by which its tuples reach this engine
         self.pools: dict[str, Pool] = {}
-        self.shared_joins: dict[str, SharedJoins] = {}  # by stream
+        self.shared_joins: dict[LogName, SharedJoins] = {}
+        self._revision = 0  # of families and their queries
+        self._readers_of: dict[str, list[RunningFamily]] = {}  # by stream, at this revision
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
         self._parts: list[Part | InitialPart] = []
@@ -91,14 +94,24 @@ class Engine(Runner):
         running = self.running_family(family)
         running.load(saved, clock, changes, self.clocks.of(running.streams))
         self.running[family.number] = running
+        self._revise()
 
     # actions
 
     def apply(self, action: Action) -> list[Part | InitialPart]:
         """Applies an action; returns the changes of answers that it causes."""
         self._parts = []
-        self.definitions.apply(action, self.since)
+        self._revise()
+        try:
+            self.definitions.apply(action, self.since)
+        finally:
+            self._revise()
         return self._parts
+
+    def _revise(self) -> None:
+        """Families or queries have changed."""
+        self._revision += 1
+        self._readers_of = {}
 
     def change_rows(self, table: str, change: Callable[[], Delta]) -> list[Part]:
         """Applies a change that comes from the source of a table; `change` carries it out."""
@@ -114,6 +127,7 @@ class Engine(Runner):
         if kind == "stream":
             self.clocks.remove(name.lower())
             self.store.remove(name.lower())
+            self.shared_joins = {n: joins for n, joins in self.shared_joins.items() if n.stream != name.lower()}
 
     def family_created(self, family: Family) -> None:
         if self.runs(family):
@@ -213,7 +227,7 @@ class Engine(Runner):
     def running_family(self, family: Family) -> RunningFamily:
         """A family with new operators and empty state."""
         logs = partial(self._log_of, family)
-        return RunningFamily(family, self.definitions.functions, self.options, logs)
+        return RunningFamily(family, self.definitions.functions, self.options, logs, self.clocks.of)
 
     def _log_of(self, family: Family, stream: str) -> StreamLog:
         """The log of a stream as a family sees it."""
@@ -236,6 +250,7 @@ class Engine(Runner):
     def fail(self, family: Family, failure: FamilyFailure) -> None:
         """Stops a family: the state of its operators may be inconsistent."""
         running = self.running.pop(family.number, None)
+        self._revise()
         if running is not None:
             running.failure = failure
         self.failed[family.number] = failure
@@ -270,49 +285,80 @@ class Engine(Runner):
 
     def arrive(self, stream: str, batch: Delta) -> list[Part]:
         """Tuples of a stream arrive, the same for every family that reads it. The caller has advanced its clock."""
-        readers = [r for r in self.running.values() if stream in r.streams]
+        readers = self._reading(stream)
         self.arrivals += len(batch)
         needing = next((r for r in readers if r.needs_log(stream)), None)
+        appended = {}
         if needing is not None:
-            self._log_of(needing.family, stream).append(batch)
+            name = LogName(stream, self.route(needing.family, stream))
+            self.log(name).append(batch)
+            appended[name] = batch
         small = readers if self.options.results == "deferred" else [r for r in readers if r.cannot_fail]
         pool = pooled(self.pools, stream, batch, small, lambda r: self.clocks.of(r.streams))
-        joins = self.shared_joins.setdefault(stream, SharedJoins())
-        routed = joins.candidates(stream, batch, readers, self.definitions.functions)
+        routed, idle = self._route(appended)
         parts = []
         for running in readers:
+            number = running.family.number
+            if number in idle and running.initial is None:
+                running.skipped = True
+                continue
             if self._only_collects(running, {stream: batch}):
                 continue
-            mine = None if pool is None else pool.of(running.family.number)
-            if routed and running.may_skip(stream, routed):
-                running.clock = max(running.clock, self.clocks.of(running.streams))
-            elif mine is None or self.options.results == "deferred" or mine.has_matches():
+            mine = None if pool is None else pool.of(number)
+            if mine is None or self.options.results == "deferred" or mine.has_matches():
                 parts.append(self._step(running, {stream: batch}, mine, routed))
         self._evict_some()
         return parts
 
+    def _reading(self, stream: str) -> list[RunningFamily]:
+        """The families that read a stream."""
+        if stream not in self._readers_of:
+            self._readers_of[stream] = [r for r in self.running.values() if stream in r.streams]
+        return self._readers_of[stream]
+
     def step(self, rows: Rows) -> list[Part]:
         """Every family that has rows, or whose clock has advanced, takes a step."""
-        self._append(rows)
+        routed, idle = self._route(self._append(rows))
         parts = []
         for running in list(self.running.values()):
             streams = {s: batch for s in running.streams if (batch := rows(running.family, s)) is not None}
             moves = streams or self.clocks.of(running.streams) > running.clock
-            if moves and not self._only_collects(running, streams):
-                parts.append(self._step(running, streams))
+            if moves and running.family.number in idle and running.initial is None:
+                running.skipped = True
+            elif moves and not self._only_collects(running, streams):
+                parts.append(self._step(running, streams, routed=routed))
         self._evict_some()
         return parts
 
-    def _append(self, rows: Rows) -> None:
+    def _route(self, appended: Mapping[LogName, Delta]) -> tuple[Routes, Set[int]]:
+        """Lets the tuples that were appended to logs take shared routes. Returns by join and input the rows that it may
+        emit, and the families for which nothing changes."""
+        routed: dict[tuple[int, int], Candidates | None] = {}
+        fresh = {id(self.store.logs[name]): int(batch.first.min()) for name, batch in appended.items() if len(batch)}
+        idle, busy = set[int](), set[int]()
+        for name, batch in appended.items():
+            joins = self.shared_joins.setdefault(name, SharedJoins())
+            readers = [r for r in self._reading(name.stream) if self.route(r.family, name.stream) == name.route]
+            joins.prepare(name.stream, readers, self.definitions.functions, self._revision)
+            found = joins.candidates(Arriving(batch, fresh))
+            busy.update(r.family.number for r in readers if found is None or r.family.number not in joins.idle)
+            if found is not None:
+                routed |= found.candidates
+                idle |= joins.idle
+                busy |= found.families
+        return routed, idle - busy
+
+    def _append(self, rows: Rows) -> dict[LogName, Delta]:
         """Adds the rows of a step to the logs, before any family probes them."""
-        appended = set[LogName]()
+        appended: dict[LogName, Delta] = {}
         for running in self.running.values():
             for stream in running.logs:
                 name = LogName(stream, self.route(running.family, stream))
                 batch = rows(running.family, stream) if name not in appended and running.needs_log(stream) else None
                 if batch is not None:
                     self.store.logs[name].append(batch)
-                    appended.add(name)
+                    appended[name] = batch
+        return appended
 
     def advance(self, to: int) -> list[Part]:
         """Time passes without tuples: every watermark becomes at least `to`."""
@@ -333,7 +379,7 @@ class Engine(Runner):
         running: RunningFamily,
         streams: Mapping[str, Delta],
         pooled: FamilyMatching | None = None,
-        routed: Routed = MappingProxyType({}),
+        routed: Routes = NO_ROUTES,
     ) -> Part:
         self.flush(running)
         queries = running.family.queries.rows()

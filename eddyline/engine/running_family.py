@@ -9,9 +9,9 @@ non-retroactive tables, several clocks); a snapshot of selections and joins is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -51,7 +51,8 @@ from eddyline.state.store.stream_log import StreamLog
 # Joins over ranges: in a family of more queries, counting changes may cost more than computing whose answers change.
 MOST_COUNTED = 64
 _NOTHING: Mapping[str, Delta] = MappingProxyType({})
-_UNROUTED: Mapping[tuple[int, int], Candidates | None] = MappingProxyType({})
+Routes = Mapping[tuple[int, int], Candidates | None]  # by join (its identity) and input: the rows that it may emit
+NO_ROUTES: Routes = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,22 @@ class InitialAnswers:
 
 
 class RunningFamily:
-    def __init__(self, family: Family, functions: Functions, options: EngineOptions, logs: Logs) -> None:
-        """`logs` has the logs of streams that families share."""
+    def __init__(
+        self,
+        family: Family,
+        functions: Functions,
+        options: EngineOptions,
+        logs: Logs,
+        clock_of: Callable[[Collection[str]], int] = lambda streams: MIN,
+    ) -> None:
+        """`logs` has the logs of streams that families share, `clock_of` the clock of some streams."""
         self.family = family
         self.functions = functions
         self.threads = options.threads
         self.most_bytes = family.most_bytes or options.most_bytes
-        self.clock = MIN
+        self.skipped = False  # whether tuples have arrived since its last step, and changed nothing
+        self._clock_of = clock_of
+        self._clock = MIN  # of its last step
         self.failure: FamilyFailure | None = None  # of its operators, after which it takes no step
         self._changes: int | None = 0
         self._uncounted: Deferred | None = None
@@ -111,6 +121,15 @@ class RunningFamily:
         if log is not None:
             self.logs[stream] = log
         return log
+
+    @property
+    def clock(self) -> int:
+        """How far it has come: to its last step, or to the clock of its streams if the steps since were skipped."""
+        return max(self._clock, self._clock_of(self.streams)) if self.skipped else self._clock
+
+    @clock.setter
+    def clock(self, clock: int) -> None:
+        self._clock, self.skipped = clock, False
 
     @property
     def reached(self) -> int:
@@ -160,7 +179,7 @@ class RunningFamily:
         queries: QueryRows,
         streams: Mapping[str, Delta],
         pooled: FamilyMatching | None = None,
-        routed: Mapping[tuple[int, int], Candidates | None] = _UNROUTED,
+        routed: Routes = NO_ROUTES,
     ) -> Outcome:
         """A step in which tuples arrive or time passes; its changes may be deferred. If the family is evaluated lazily,
         `collect` has taken the tuples."""
@@ -209,24 +228,14 @@ class RunningFamily:
             self.hold(self.evaluate())
         return self._released(self.run(self.step(clock, queries, tables=tables)), queries)
 
-    @cached_property
-    def _routes(self) -> dict[str, list[tuple[int, int]]] | None:
-        """By stream, the joins and inputs that read it; None if tuples have other effects than through joins."""
+    def only_routes(self, stream: str, shared: Container[tuple[int, int]]) -> bool:
+        """Whether tuples of a stream have no effects but through these routes (joins and their inputs)."""
         stateless = (StemJoin, StreamScan, Filter, Attach, Project)
-        if self.answer is not None or not all(isinstance(o, stateless) for o in self.root.walk()):
-            return None
-        routes: dict[str, list[tuple[int, int]]] = {s: [] for s in self.streams}
-        for join in (o for o in self.root.walk() if isinstance(o, StemJoin)):
-            for i, child in enumerate(join.children):
-                for scan in (o for o in child.walk() if isinstance(o, StreamScan)):
-                    routes[scan.stream].append((id(join), i))
-        return routes
-
-    def may_skip(self, stream: str, routed: Mapping[tuple[int, int], Candidates | None]) -> bool:
-        """Whether a step in which only tuples of a stream arrive changes nothing, because no join may emit rows."""
-        if self._routes is None or self.initial is not None or self.collecting is not None or not self._routes[stream]:
+        walked = self.root.walk()
+        if self.answer is not None or self.collecting is not None or not all(isinstance(o, stateless) for o in walked):
             return False
-        return all(route in routed and routed[route] is None for route in self._routes[stream])
+        joins = [o for o in walked if isinstance(o, StemJoin)]
+        return bool(joins) and all((id(j), i) in shared for j in joins for i in j.reading(stream))
 
     def step(
         self,
@@ -238,9 +247,9 @@ class RunningFamily:
         pooled: FamilyMatching | None = None,
     ) -> Step:
         """A step to a clock; the clock of a family never decreases."""
-        now = max(self.clock, clock)
+        now = max(self._clock, clock)
         room = Room(self.most_bytes)
-        return Step(kind, self.clock, now, queries, self.functions, streams, tables, self.threads, room, pooled)
+        return Step(kind, self._clock, now, queries, self.functions, streams, tables, self.threads, room, pooled)
 
     def run(self, step: Step) -> Delta:
         """Takes one step; returns its changes."""

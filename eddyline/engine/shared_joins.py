@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.joins.candidates import Candidates
 from eddyline.operators.joins.route_tables import Member
-from eddyline.operators.joins.shared_routes import SharedRoutes
+from eddyline.operators.joins.shared_routes import Arriving, Routed, SharedRoutes
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.scan import StreamScan
-from eddyline.state.delta import Delta
 
 FEWEST_JOINS = 4  # that justify shared routes
 MOST_QUERIES = 64  # of a family; a larger one has an index of its own, which costs a tuple less
 MOST_SLOTS = 4096  # queries of all families together: every tuple is compared with each of them
-Routed = Mapping[tuple[int, int], Candidates | None]
 
 
 class SharedJoins:
     """The shared routes of one stream."""
 
     def __init__(self) -> None:
-        self._routes = SharedRoutes()
+        self.routes = SharedRoutes()
+        self.idle: frozenset[int] = frozenset()  # families that change nothing if none of their joins has candidates
         self._members: dict[int, tuple[RunningFamily, list[Member]]] = {}  # by family
+        self._revision: int | None = None
 
-    def candidates(self, stream: str, batch: Delta, readers: Sequence[RunningFamily], functions: Functions) -> Routed:
-        """The rows that the joins of small families may emit; empty if too few of them could share."""
+    def prepare(self, stream: str, readers: Sequence[RunningFamily], functions: Functions, revision: int) -> None:
+        """Chooses among the families that read the stream, whenever the engine has another revision of families and
+        queries."""
+        if revision != self._revision:
+            try:
+                self._choose(stream, readers, functions)
+            except Exception:  # probing alone, only the family whose queries cause it fails
+                self.give_up()
+            self._revision = revision
+
+    def _choose(self, stream: str, readers: Sequence[RunningFamily], functions: Functions) -> None:
         eager = (r for r in readers if r.collecting is None and stream in r.logs)
         small = {r.family.number: r for r in eager if len(r.family.queries) <= MOST_QUERIES}
-        if sum(len(r.family.queries) for r in small.values()) > MOST_SLOTS:
-            small = {}
-        if {n: id(r) for n, r in small.items()} != {n: id(r) for n, (r, _) in self._members.items()}:
-            self._members = {n: self._known(n, r, stream) for n, r in small.items()}
-            self._routes.members = [m for _, members in self._members.values() for m in members]
-        if len(self._routes.members) < FEWEST_JOINS or not len(batch):
-            return {}
-        queries = {n: r.family.queries.rows() for n, r in small.items()}
+        self._members = {n: self._known(n, r, stream) for n, r in small.items()}
+        members = [m for _, of_family in self._members.values() for m in of_family]
+        slots = sum(len(r.family.queries) for r in small.values())
+        if len(members) < FEWEST_JOINS or slots > MOST_SLOTS:
+            members = []
+        self.routes.take(members, {n: r.family.queries.rows() for n, r in small.items()}, functions)
+        shared = {(id(m.join), m.input) for m in members}
+        self.idle = frozenset(r.family.number for r in small.values() if r.only_routes(stream, shared))
+
+    def candidates(self, arriving: Arriving) -> Routed | None:
+        """The rows that joins may emit; None if every family has to probe alone."""
+        batch = arriving.batch
+        if not self.routes.members or not len(batch) or (batch.first[1:] < batch.first[:-1]).any():
+            return None
         try:
-            return self._routes.candidates(batch, queries, functions)
-        except Exception:  # probing alone, only the family whose queries cause it fails
-            self._routes, self._members = SharedRoutes(), {}
-            return {}
+            return self.routes.candidates(arriving)
+        except Exception:
+            self.give_up()
+            return None
+
+    def give_up(self) -> None:
+        """Lets every family probe alone, until families or queries change."""
+        self.routes, self._members, self.idle = SharedRoutes(), {}, frozenset()
 
     def _known(self, number: int, running: RunningFamily, stream: str) -> tuple[RunningFamily, list[Member]]:
         known = self._members.get(number)

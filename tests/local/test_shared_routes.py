@@ -12,6 +12,7 @@ import pytest
 import eddyline
 from eddyline.engine import shared_joins
 from eddyline.local.connection import Connection
+from eddyline.state.store.store import LogName
 
 STREAMS = "abcd"
 SHAPES = [
@@ -78,7 +79,7 @@ def play(seed: int, fewest: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[
             log += [told(changes) for changes in unread]
             unread.clear()
     log += [sorted(map(repr, db.snapshot(q).to_pylist())) for q in known]
-    return log, sum(x._routes.built for x in db.engine.shared_joins.values())
+    return log, sum(x.routes.built for x in db.engine.shared_joins.values())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -101,7 +102,7 @@ def test_a_partial_result_that_no_query_accepts_is_not_probed_further() -> None:
     db.push("b", pa.table({"k": ones, "j": ones, "v": pa.array(np.full(100, 50)), "ts": ts}))
     db.push("c", pa.table({"k": ones, "j": ones, "v": ones, "ts": ts}))
     assert db.push("a", pa.table({"k": ones, "j": ones, "v": ones, "ts": ts})).count() == 0
-    routes = db.engine.shared_joins["a"]._routes
+    routes = db.engine.shared_joins[LogName("a", "")].routes
     assert len(routes.members) >= 4
     assert routes.built == 100 * 100, "each tuple probes b once; no pair is accepted, so none probes c"
 

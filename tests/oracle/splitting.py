@@ -22,7 +22,7 @@ from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
-from eddyline.operators.joins.stems import Logs, own_log
+from eddyline.operators.joins.stems import own_log
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
 from eddyline.reference import Change, canonical, normalise
@@ -45,8 +45,8 @@ class Trial:
 class SplitFamily(RunningFamily):
     trial: ClassVar[Trial] = Trial()
 
-    def __init__(self, family: Family, functions: Functions, options: EngineOptions, logs: Logs) -> None:
-        super().__init__(family, functions, options, logs)
+    def __init__(self, family: Family, functions: Functions, options: EngineOptions, *given: Any) -> None:
+        super().__init__(family, functions, options, *given)
         self.ways = [
             partitioning(family.plan, keeps_tuples=family.keeps_tuples),
             *([by_queries(family.plan)] if family.bound.params else []),
@@ -62,7 +62,7 @@ class SplitFamily(RunningFamily):
     def arrive(self, clock: int, queries: QueryRows, streams: Mapping[str, Delta], *given: Any) -> Delta:
         return self.run(self.step(clock, queries, streams))
 
-    def may_skip(self, stream: str, routed: Any) -> bool:
+    def only_routes(self, stream: str, shared: Any) -> bool:
         return False  # the parts have logs of their own, which need all tuples
 
     def run(self, step: Step) -> Delta:

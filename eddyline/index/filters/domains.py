@@ -197,9 +197,10 @@ def as_integers(values: pa.Array) -> tuple[Ints, Mask]:
     kind, nulls = values.type, values.null_count > 0
     missing = values.is_null().to_numpy(zero_copy_only=False) if nulls else np.zeros(len(values), np.bool_)
     if pa.types.is_floating(kind):
-        doubles = values.cast(pa.float64())
+        doubles = values if kind == pa.float64() else values.cast(pa.float64())
         return sortable((doubles.fill_null(0.0) if nulls else doubles).to_numpy(zero_copy_only=False)), missing
-    whole = (values.cast(pa.int32()) if pa.types.is_date(kind) else values).cast(pa.int64())
+    whole = values.cast(pa.int32()) if pa.types.is_date(kind) else values
+    whole = whole if whole.type == pa.int64() else whole.cast(pa.int64())
     return np.asarray((whole.fill_null(0) if nulls else whole).to_numpy(zero_copy_only=False), np.int64), missing
 
 

@@ -38,20 +38,30 @@ class Values(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """By level and slot, how long rows last; and by slot, the arrival number from which rows are visible."""
+    """How long rows last, by level and slot, and from which arrival number on they are visible, by slot.
+
+    `narrowest` (by level) and `latest` say the same for all slots together: what satisfies these satisfies all.
+    """
 
     widths: Ints
     since: Ints
+    narrowest: Ints
+    latest: int
 
 
-class Pairing(NamedTuple):
-    """Matches of probing partial results with stored rows: who probes, the event times of the rows that were joined so
-    far (by level and match), and the event time and arrival number of the stored row."""
+class Matched(NamedTuple):
+    """Partial results, each with a stored row: the place of the partial result, and the row."""
 
-    probing: Ints
-    before: Ints
-    ts: Ints
-    arrival: Ints
+    place: Ints
+    row: Ints
+
+
+class Times(NamedTuple):
+    """The event times of what was joined so far, by level and place; event times and arrival numbers of stored rows."""
+
+    joined: Ints
+    stored: Ints
+    arrivals: Ints
 
 
 @inlined
@@ -91,14 +101,37 @@ def having(bits: Words, mask: Words) -> Ints:
     return rows[:n]
 
 
+@kernel
+def wanting(bits: Words, mask: Words, wanted: Ints, nothing: int) -> Ints:
+    """What each row wants if it has a bit of the mask; `nothing` if not."""
+    wants = np.full(len(bits), nothing)
+    for i in range(len(bits)):
+        for w in range(len(mask)):
+            if bits[i, w] & mask[w]:
+                wants[i] = wanted[i]
+                break
+    return wants
+
+
 @inlined
-def _in_windows(windows: Windows, pairs: Pairing, i: int, slot: int) -> bool:
-    """Whether the stored row is visible to the query, and has an instant in common with each row joined so far."""
-    if pairs.arrival[i] < windows.since[slot]:
-        return False
-    level, ts = len(pairs.before), pairs.ts[i]
+def _in_all_windows(windows: Windows, times: Times, place: int, row: int) -> bool:
+    """Whether the stored row is visible to all queries, and has an instant in common with each row joined so far."""
+    level, ts = len(times.joined), times.stored[row]
+    inside = times.arrivals[row] >= windows.latest and windows.narrowest[level] >= 0 and windows.narrowest[0] >= 0
     for d in range(level):
-        other = pairs.before[d, i]
+        other = times.joined[d, place]
+        inside &= ts - other <= windows.narrowest[d] and other - ts <= windows.narrowest[level]
+    return bool(inside)
+
+
+@inlined
+def _in_windows(windows: Windows, times: Times, place: int, row: int, slot: int) -> bool:
+    """The same for one query."""
+    if times.arrivals[row] < windows.since[slot]:
+        return False
+    level, ts = len(times.joined), times.stored[row]
+    for d in range(level):
+        other = times.joined[d, place]
         if (ts - other > windows.widths[d, slot]) if other <= ts else (other - ts > windows.widths[level, slot]):
             return False
     return bool(windows.widths[level, slot] >= 0 and windows.widths[0, slot] >= 0)
@@ -106,29 +139,34 @@ def _in_windows(windows: Windows, pairs: Pairing, i: int, slot: int) -> bool:
 
 @kernel
 def narrowed(
-    boxes: Boxes, values: Values, windows: Windows, pairs: Pairing, bits: Words, mask: Words
+    boxes: Boxes, values: Values, windows: Windows, times: Times, matched: Matched, bits: Words, mask: Words
 ) -> tuple[Ints, Words]:
     """The matches that some slot of the mask still accepts, and by match the slots that do.
 
     `bits` has the slots of each partial result that probes.
     """
-    matches, left = np.empty(len(pairs.probing), np.int64), np.zeros((len(pairs.probing), len(mask)), np.uint64)
-    n = 0
-    for i in range(len(pairs.probing)):
-        kept = False
-        for w in range(len(mask)):
-            waiting = bits[pairs.probing[i], w] & mask[w]
+    n, words = len(matched.place), len(mask)
+    matches, left = np.empty(n, np.int64), np.empty((n, words), np.uint64)
+    kept = 0
+    for i in range(n):
+        place, row = matched.place[i], matched.row[i]
+        sure = _in_all_windows(windows, times, place, row)
+        some = np.uint64(0)
+        for w in range(words):
+            waiting = bits[place, w] & mask[w]
+            accepting = np.uint64(0)
             while waiting:
                 lowest = waiting & (~waiting + np.uint64(1))
                 waiting ^= lowest
                 slot = 64 * w + lowest_bit(lowest)
-                if _in_windows(windows, pairs, i, slot) and _accepts(boxes, values, i, slot):
-                    left[n, w] |= lowest
-                    kept = True
-        if kept:
-            matches[n] = i
-            n += 1
-    return matches[:n], left[:n]
+                if _accepts(boxes, values, i, slot) and (sure or _in_windows(windows, times, place, row, slot)):
+                    accepting |= lowest
+            left[kept, w] = accepting
+            some |= accepting
+        if some:
+            matches[kept] = i
+            kept += 1
+    return matches[:kept], left[:kept]
 
 
 @kernel

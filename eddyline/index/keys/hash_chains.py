@@ -68,6 +68,18 @@ def list_matches(
 
 
 @kernel
+def some_matches(wanted: Ints, low: int, high: int, heads: Ints32, older: Ints32, most: int) -> tuple[Ints, Ints, int]:
+    """`count_matches` and `list_matches` in one call, and the number of matches; none are listed if they are more than
+    `most`."""
+    counts = count_matches(wanted, low, high, heads, older)
+    total = counts.sum()
+    if total > most:
+        return counts[:0], counts[:0], total
+    which, rows = list_matches(wanted, low, high, heads, older, counts, total)
+    return which, rows, total
+
+
+@kernel
 def without_oldest(dropped: int, heads: Ints32, older: Ints32) -> None:
     """Renumbers the rows after the oldest ones were dropped: row `dropped` becomes row 0. O(slots + rows)."""
     for i in range(len(heads)):

@@ -120,6 +120,11 @@ class ColumnCoder:
         """The number of codes of a row."""
         return len(self.types) + max(1, -(-len(self.types) // COLUMNS_PER_MASK))
 
+    @property
+    def has_strings(self) -> bool:
+        """Whether some codes are those of its own tables of strings."""
+        return any(table is not None for table in self._strings)
+
     def has_null(self, codes: Ints) -> Mask:
         """Which of the rows with these codes have a NULL in some column."""
         masks = codes[:, len(self.types) : self.width]

@@ -37,6 +37,7 @@ class LogStem:
         self.keys = [tuple(anonymous(e) for e in key.exprs) for key in keys]
         self.shared = log is not None
         self.log = log if log is not None else StreamLog(source.scan.types, source.scan.source.time)
+        self._indexes: dict[int, KeyIndex] = {}  # by key, those used last
         self._visible: int | None = None  # rows from this arrival number on are not visible yet
 
     def __len__(self) -> int:
@@ -61,11 +62,11 @@ class LogStem:
         self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
-        return self.index(self.keys[key]).wanted(values, n)
+        return self.index(key).wanted(values, n)
 
     def search(self, step: Step, key: int, wanted: Ints, least: int) -> LogSearch:
         low, high = self._positions(step, least)
-        index = self.index(self.keys[key])
+        index = self.index(key)
         return LogSearch(self, step, index, wanted, low, high, index.counts(wanted, low, high))
 
     def column(self, i: int, rows: Ints) -> pa.Array:
@@ -78,7 +79,7 @@ class LogStem:
 
     def segments(self, step: Step, key: int) -> list[LogStemSegment]:
         _, high = self._positions(step, MIN)
-        view, width, index = self.log.view(), self.scan.width(step), self.index(self.keys[key])
+        view, width, index = self.log.view(), self.scan.width(step), self.index(key)
         if self.scan.pending and width is not None:  # a bound that changes rarely; windows are applied later
             width = 1 << width.bit_length()
         return [LogStemSegment(self, view, s, self.keys[key], width, index, s.derived) for s in self.log.segments(high)]
@@ -92,9 +93,15 @@ class LogStem:
             low = max(low, log.position_of(oldest))
         return low, len(log) if self._visible is None else log.position_of(self._visible)
 
-    def index(self, exprs: tuple[Expr, ...]) -> KeyIndex:
-        """The index of the log by some expressions."""
+    def index(self, key: int) -> KeyIndex:
+        """The index of the log by one of the keys."""
+        known = self._indexes.get(key)
+        if known is not None and known.in_use and len(known) == len(self.log):
+            return known
+        index = self._indexes[key] = self._find_index(self.keys[key])
+        return index
 
+    def _find_index(self, exprs: tuple[Expr, ...]) -> KeyIndex:
         def values(rows: Delta) -> list[pa.Array]:
             return [evaluate(e, rows.columns, (), len(rows)) for e in exprs]
 

@@ -22,6 +22,7 @@ from eddyline.index.filters.slot_boxes import (
     LEAST,
     MOST,
     Boxes,
+    Windows,
 )
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
@@ -131,63 +132,76 @@ class MemberTables(NamedTuple):
     exact: bool  # whether boxes say all that conditions do
 
 
+class TrieStep(NamedTuple):
+    """A step of the trie: partial results with a slot of the mask probe a target."""
+
+    number: int  # of the target
+    target: Target
+    stem: LogStem  # of the target, as some member sees it
+    key: int  # its number in that SteM
+    stems: tuple[LogStem, ...]  # by level, those that such a member has joined before
+    mask: Words
+    attributes: list[Expr]  # of the target that conditions of these slots restrict
+    boxes: Boxes
+    windows: Windows
+    longest: int  # the largest window on the target
+
+
 @dataclass
 class Tables:
     """The queries of all members: what they accept at each level, and where they go next."""
 
     attributes: dict[int, list[Expr]] = field(default_factory=dict)  # by log
     boxes: list[Boxes] = field(default_factory=list)
-    widths: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  # by level and slot
-    since: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    leaving: list[dict[int, Words]] = field(default_factory=list)  # by level: the slots that go on to each target
+    steps: list[list[TrieStep]] = field(default_factory=list)  # by level: where its partial results go
     ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
-    longest: dict[int, dict[int, int]] = field(default_factory=dict)  # by level and target: the largest window
-    restricted: dict[int, dict[int, Ints]] = field(default_factory=dict)  # the attributes that conditions restrict
     member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
-    targets: list[Target] = field(default_factory=list)
-    stems: list[LogStem] = field(default_factory=list)  # by target, that of some member
 
 
 def assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
     tables, of_members = Tables(), [m.tables(queries[m.family], functions) for m in members]
     starts = np.cumsum([0, *(x.size for x in of_members)])
     slots, levels = int(starts[-1]), max((len(m.stems) for m in members), default=0)
-    known: dict[Target, int] = {}
     tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
-    tables.since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
-    tables.widths = np.zeros((levels, slots), np.int64)
+    since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
+    widths = np.zeros((levels, slots), np.int64)
     for member, own in zip(members, of_members, strict=True):
         for level, stem in enumerate(member.stems):
             exprs = tables.attributes.setdefault(id(stem.log), [])
             exprs += [e for e in own.boxes[level] if e not in exprs]
-    most = max((len(a) for a in tables.attributes.values()), default=0)
-    shape = (most, slots)
-    next_target = np.full((levels, slots), -1, np.int64)
+    shape = max((len(a) for a in tables.attributes.values()), default=0), slots
     tables.boxes = [Boxes(np.full(shape, LEAST), np.full(shape, MOST)) for _ in range(levels)]
+    known: dict[Target, int] = {}
+    by_target: list[tuple[Target, tuple[LogStem, ...], int]] = []
+    next_target = np.full((levels, slots), -1, np.int64)
     for n, (member, own) in enumerate(zip(members, of_members, strict=True)):
         mine = slice(starts[n], starts[n + 1])
         for level, stem in enumerate(member.stems):
-            tables.widths[level][mine] = own.widths[level]
+            widths[level][mine] = own.widths[level]
             exprs = tables.attributes[id(stem.log)]
             for e, (low, high) in own.boxes[level].items():
                 a = exprs.index(e)
                 tables.boxes[level].low[a, mine], tables.boxes[level].high[a, mine] = low, high
         for level, target in enumerate(member.targets):
             if target not in known:
-                known[target] = len(tables.targets)
-                tables.targets.append(target)
-                tables.stems.append(member.stems[level + 1])
+                known[target] = len(by_target)
+                by_target.append((target, member.stems[: level + 2], member.probes[level].key))
             next_target[level, mine] = known[target]
     for level in range(levels):
         tables.ending.append(bitmap(next_target[level] < 0))
         going = np.unique(next_target[level][next_target[level] >= 0]).tolist()
-        slots_of = {t: next_target[level] == t for t in going}
-        tables.leaving.append({t: bitmap(mine) for t, mine in slots_of.items()})
-        if level + 1 < levels:
-            boxes, widths = tables.boxes[level + 1], tables.widths[level + 1]
-            tables.longest[level + 1] = {t: int(widths[mine].max()) for t, mine in slots_of.items()}
-            bounded = (boxes.low > LEAST) | (boxes.high < MOST)
-            tables.restricted[level + 1] = {t: np.nonzero(bounded[:, m].any(axis=1))[0] for t, m in slots_of.items()}
+        tables.steps.append([])
+        for t in going:
+            slots_of, (target, stems, key) = next_target[level] == t, by_target[t]
+            windows = Windows(widths, since, widths[:, slots_of].min(axis=1), int(since[slots_of].max()))
+            boxes, longest = tables.boxes[level + 1], int(widths[level + 1][slots_of].max())
+            bounded = np.any(((boxes.low > LEAST) | (boxes.high < MOST))[:, slots_of], axis=1)
+            attributes = [
+                e for e, restricted in zip(tables.attributes[target.log], bounded, strict=False) if restricted
+            ]
+            own_boxes = Boxes(boxes.low[bounded], boxes.high[bounded])
+            step = TrieStep(t, target, stems[-1], key, stems, bitmap(slots_of), attributes, own_boxes, windows, longest)
+            tables.steps[level].append(step)
     return tables
 
 

@@ -19,31 +19,30 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints, Mask, Words
+from eddyline.arrays import Ints, Words
 from eddyline.index.filters.domains import as_integers
 from eddyline.index.filters.slot_boxes import (
     LEAST,
-    Boxes,
-    Pairing,
+    Matched,
+    Times,
     Values,
-    Windows,
     accepted,
     having,
     listed,
     narrowed,
+    wanting,
 )
 from eddyline.operators.base import columns_for
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.candidates import Candidates
-from eddyline.operators.joins.log_stem import LogStem
-from eddyline.operators.joins.route_tables import Member, Tables, Target, assembled, bitmap
+from eddyline.operators.joins.route_tables import Member, Tables, TrieStep, assembled, bitmap
 from eddyline.plan.expressions import (
     columns_of,
 )
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
-from eddyline.state.store.key_index import KeyIndex
+from eddyline.state.store.key_index import NO_MATCH, KeyIndex
 from eddyline.state.store.stream_log import LogView, StreamLog
 
 MOST_PARTIAL = 1 << 22  # partial results of one probe; beyond, every family probes alone, in portions
@@ -58,8 +57,16 @@ class Level(NamedTuple):
 
     origin: Ints
     rows: list[Ints]
-    times: list[Ints]  # by level, the event times of tuples and partners
+    times: Ints  # by level, the event times of tuples and partners
     bits: Words
+
+
+class Arriving(NamedTuple):
+    """The tuples of one stream that arrive in a step; for each log (its identity) that the step appends to, the first
+    arrival number of its new rows."""
+
+    batch: Delta
+    fresh: Mapping[int, int]
 
 
 class SharedRoutes:
@@ -68,118 +75,123 @@ class SharedRoutes:
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.built = 0  # partial results so far
-        self._known: tuple[list[tuple[Member, int, int]], Tables] | None = None  # (members and their queries), tables
+        self._tables = Tables()
+        self._alive = bitmap(np.empty(0, np.bool_))
+        self._nothing: dict[tuple[int, int], Candidates | None] = {}
 
-    def candidates(
-        self, batch: Delta, queries: Mapping[int, QueryRows], functions: Functions
-    ) -> dict[tuple[int, int], Candidates | None]:
-        """By join (its identity) and input of every member: the rows that it may emit, or None.
+    def take(self, members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> None:
+        """Members and their queries from now on."""
+        self.members = list(members)
+        self._tables = assembled(self.members, queries, functions)
+        alive = [queries[m.family].alive for m in self.members]
+        self._alive = bitmap(np.concatenate(alive) if alive else np.empty(0, np.bool_))
+        self._nothing = {(id(m.join), m.input): None for m in self.members}
 
-        An empty dictionary means that members have to probe on their own.
-        """
+    def candidates(self, arriving: Arriving) -> Routed | None:
+        """The rows that members may emit; None if they have to probe on their own."""
         try:
-            alive = np.concatenate([queries[m.family].alive for m in self.members])
-            run = _Run(self, self._tables(queries, functions), batch, alive)
+            run = _Run(self, self._tables, arriving, self._alive)
         except TooManyResults:
-            return {}
-        nothing: dict[tuple[int, int], Candidates | None] = {(id(m.join), m.input): None for m in self.members}
-        return nothing | run.results
+            return None
+        return Routed(self._nothing | run.results, run.families)
 
-    def _tables(self, queries: Mapping[int, QueryRows], functions: Functions) -> Tables:
-        rows = [queries[m.family] for m in self.members]
-        versions = [(m, r.version, r.removed) for m, r in zip(self.members, rows, strict=True)]
-        if self._known is None or self._known[0] != versions:
-            self._known = versions, assembled(self.members, queries, functions)
-        return self._known[1]
+
+class Routed(NamedTuple):
+    """By join (its identity) and input of every member: the rows that it may emit, or None; families that have any."""
+
+    candidates: dict[tuple[int, int], Candidates | None]
+    families: set[int]
 
 
 class _Run:
     """One batch on its way through the trie."""
 
-    def __init__(self, routes: SharedRoutes, tables: Tables, batch: Delta, alive: Mask) -> None:
-        self.routes, self.tables, self.batch, self.first = routes, tables, batch, int(batch.first[0])
+    def __init__(self, routes: SharedRoutes, tables: Tables, arriving: Arriving, alive: Words) -> None:
+        self.routes, self.tables, self.batch, self.fresh = routes, tables, arriving.batch, arriving.fresh
+        self.results: dict[tuple[int, int], Candidates | None] = {}
+        self.families: set[int] = set()
         self._views: dict[int, LogView] = {}
-        self.results: dict[tuple[int, int], Candidates] = {}
-        self._wanted: dict[int, Ints] = {}
+        self._codes: dict[tuple[Expr, ...], Ints] = {}  # of keys of the arriving tuples
+        self._wanted: dict[int, Ints] = {}  # by target: the slots of these keys
+        batch = self.batch
+        self.least = int(batch.ts.min())
         origin = routes.members[0].stems[0]
         attributes = tables.attributes[id(origin.log)]
         values = _values(attributes, batch.columns, len(batch))
         bits = accepted(tables.boxes[0].first(len(attributes)), values, len(tables.member))
-        bits &= bitmap(alive)
-        level, depth = Level(np.arange(len(batch)), [], [batch.ts], bits), 1
+        bits &= alive
+        level, depth = Level(np.arange(len(batch)), [], batch.ts[np.newaxis], bits), 1
         while len(level.origin):
             level = self._next(level, depth)
             depth += 1
 
     def _next(self, level: Level, depth: int) -> Level:
-        targets = self.tables.leaving[depth - 1] if depth <= len(self.tables.leaving) else {}
-        probed = [self._probe(level, t, mask, depth) for t, mask in targets.items()]
+        steps = self.tables.steps[depth - 1] if depth <= len(self.tables.steps) else []
+        probed = [self._probe(level, step, depth) for step in steps]
         parts = [p for p in probed if p is not None]
         if not parts:
-            return Level(np.empty(0, np.int64), [], [], level.bits[:0])
+            return Level(np.empty(0, np.int64), [], level.times[:, :0], level.bits[:0])
         if len(parts) == 1:
             return parts[0]
         rows = [np.concatenate([p.rows[d] for p in parts]) for d in range(depth)]
-        times = [np.concatenate([p.times[d] for p in parts]) for d in range(depth + 1)]
+        times = np.concatenate([p.times for p in parts], axis=1)
         return Level(np.concatenate([p.origin for p in parts]), rows, times, np.concatenate([p.bits for p in parts]))
 
-    def _probe(self, level: Level, t: int, mask: Words, depth: int) -> Level | None:
+    def _probe(self, level: Level, step: TrieStep, depth: int) -> Level | None:
         """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
-        tables, stem, target = self.tables, self.tables.stems[t], self.tables.targets[t]
-        log, which = stem.log, having(level.bits, mask)
-        if not len(log) or not len(which):
+        log = step.stem.log
+        if not len(log):
             return None
-        origin, index = level.origin[which], stem.index(target.key)
-        high = len(log) if target.sees_step else log.position_of(self.first)
-        least = int(self.batch.ts[origin].min())
-        longest = tables.longest[depth][t]
-        low = log.position_from(least - longest) if least > LEAST + longest else 0
-        wanted = self._wanted_slots(t, target, index, level, which)
-        counts = index.counts(wanted, low, high)
-        total = int(counts.sum())
+        index = step.stem.index(step.key)
+        fresh = None if step.target.sees_step else self.fresh.get(id(log))
+        high = len(log) if fresh is None else log.position_of(fresh)
+        low = log.position_from(self.least - step.longest) if self.least > LEAST + step.longest else 0
+        wants = wanting(level.bits, step.mask, self._wanted_slots(step, index, level), NO_MATCH)
+        place, rows, total = index.some_matches(wants, low, high, MOST_PARTIAL)
         if total > MOST_PARTIAL:
             raise TooManyResults
         if not total:
             return None
-        probing, rows = index.matches(wanted, low, high, counts)
         self.routes.built += total
-        attributes = tables.restricted[depth][t]
-        boxes = Boxes(tables.boxes[depth].low[attributes], tables.boxes[depth].high[attributes])
-        values = _stored_values([tables.attributes[id(log)][a] for a in attributes], log, rows)
-        from_level = which[probing]
-        before = np.stack([t[from_level] for t in level.times])
-        pairs = Pairing(from_level, before, log.ts[rows], log.arrivals[rows])
-        windows = Windows(tables.widths, tables.since)
-        matches, left = narrowed(boxes, values, windows, pairs, level.bits, mask)
+        matched = Matched(place, rows)
+        values = _stored_values(step.attributes, log, matched.row)
+        times = Times(level.times, log.ts, log.arrivals)
+        matches, left = narrowed(step.boxes, values, step.windows, times, matched, level.bits, step.mask)
         if not len(matches):
             return None
-        kept = from_level[matches]
-        times = [*(t[kept] for t in level.times), pairs.ts[matches]]
-        joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), rows[matches]], times, left)
+        kept, row = matched.place[matches], matched.row[matches]
+        times_of = np.concatenate([level.times[:, kept], log.ts[row][np.newaxis]])
+        joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), row], times_of, left)
         self._finish(joined, depth)
-        return joined if (left & ~tables.ending[depth]).any() else None
+        return joined if (left & ~self.tables.ending[depth]).any() else None
 
-    def _wanted_slots(self, t: int, target: Target, index: KeyIndex, level: Level, which: Ints) -> Ints:
+    def _wanted_slots(self, step: TrieStep, index: KeyIndex, level: Level) -> Ints:
         """The slots that partial results want in a target. Keys of the arriving tuples are looked up once."""
-        origin = level.origin[which]
-        if all(at == 0 for at, _, _ in target.source):
-            if t not in self._wanted:
-                batch, n = self.batch, len(self.batch)
-                self._wanted[t] = index.wanted([evaluate(e, batch.columns, (), n) for _, _, e in target.source], n)
-            return self._wanted[t][origin]
-        values = []
-        for at, _, e in target.source:
+        source = step.target.source
+        if all(at == 0 for at, _, _ in source):
+            if step.number not in self._wanted:
+                self._wanted[step.number] = index.find(self._key_codes(index, tuple(e for _, _, e in source)))
+            return self._wanted[step.number][level.origin]
+        which, values = having(level.bits, step.mask), []
+        for at, _, e in source:
             if at == 0:
-                columns = columns_for(self.batch.take(origin), columns_of(e))
+                columns = columns_for(self.batch.take(level.origin[which]), columns_of(e))
             else:
-                stem = self._stem_at(t, at)
-                columns = stem.columns(e, level.rows[at - 1][which])
+                columns = step.stems[at].columns(e, level.rows[at - 1][which])
             values.append(evaluate(e, columns, (), len(which)))
-        return index.wanted(values, len(which))
+        wanted = np.full(len(level.origin), NO_MATCH)
+        wanted[which] = index.wanted(values, len(which))
+        return wanted
 
-    def _stem_at(self, t: int, at: int) -> LogStem:
-        """The SteM at a level of the routes that probe a target."""
-        return next(m for m in self.routes.members if self.tables.targets[t] in m.targets).stems[at]
+    def _key_codes(self, index: KeyIndex, key: tuple[Expr, ...]) -> Ints:
+        """The codes of a key of the arriving tuples: the same for every index, except where there are strings."""
+        codes = self._codes.get(key)
+        if codes is None:
+            batch, n = self.batch, len(self.batch)
+            codes = index.codes([evaluate(e, batch.columns, (), n) for e in key], n)
+            if not index.has_strings:
+                self._codes[key] = codes
+        return codes
 
     def _finish(self, joined: Level, depth: int) -> None:
         """Collects the results of members whose routes end at this level."""
@@ -199,6 +211,7 @@ class _Run:
             count = end - begin if owner.exact else None
             candidates = Candidates(self.batch.first[joined.origin[mine]], rows, views, count)
             self.results[id(owner.join), owner.input] = candidates
+            self.families.add(owner.family)
 
     def _view(self, log: StreamLog) -> LogView:
         if id(log) not in self._views:

@@ -90,13 +90,13 @@ class StemJoin(Operator):
         """The input whose candidates are all that the step may emit, if there is one such input."""
         if not step.routed or not self.attached or len(step.streams) != 1:
             return None
-        mine = [(i, step.routed.get((id(self), i), ABSENT)) for i in self._reading(*step.streams)]
+        mine = [(i, step.routed.get((id(self), i), ABSENT)) for i in self.reading(*step.streams)]
         some = [(i, c) for i, c in mine if c is not None]
         if len(some) != 1 or not isinstance(some[0][1], Candidates):
             return None
         return some[0][0], some[0][1]
 
-    def _reading(self, stream: str) -> list[int]:
+    def reading(self, stream: str) -> list[int]:
         """The inputs that read a stream."""
         if stream not in self._inputs:
             scans = [(i, o) for i, c in enumerate(self.children) for o in c.walk() if isinstance(o, StreamScan)]

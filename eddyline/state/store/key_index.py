@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.keys.hash_chains import END, count_matches, link, list_matches, without_oldest
+from eddyline.index.keys.hash_chains import END, count_matches, link, list_matches, some_matches, without_oldest
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import Delta
@@ -27,9 +27,7 @@ class KeyIndex:
         """`types` are those of the key's expressions, `values` evaluates them."""
         self.types = tuple(types)
         self._values = values
-        self._clear()
-
-    def _clear(self) -> None:
+        self.in_use = True  # until its log drops it
         self._coder = ColumnCoder(self.types)
         self._table = KeyTable(self._coder.width)
         self._heads = GrowingArray(np.int32)
@@ -53,7 +51,12 @@ class KeyIndex:
         first = len(self)
         values = self._values(rows)
         codes = self._coder.codes(values, len(rows))
-        slots = np.where(self._coder.has_null(codes), NO_SLOT, self._table.insert(codes))
+        null = self._coder.has_null(codes)
+        if null.any():
+            slots = np.full(len(rows), NO_SLOT)
+            slots[~null] = self._table.insert(codes[~null])
+        else:
+            slots = self._table.insert(codes)
         self._heads.extend(len(self._table), END)
         self._older.extend(first + len(rows), END)
         link(slots, first, self._heads.values, self._older.values)
@@ -65,9 +68,22 @@ class KeyIndex:
 
     def wanted(self, values: Sequence[pa.Array], n: int) -> Ints:
         """The slots of key values; NO_MATCH where one is NULL, or no row has them."""
-        codes = self._coder.find_codes(values, n)
-        slots = self._table.find(codes)
-        return np.where(self._coder.has_null(codes) | (slots < 0), NO_MATCH, slots)
+        return self.find(self.codes(values, n))
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether its codes of key values are its own."""
+        return self._coder.has_strings
+
+    def codes(self, values: Sequence[pa.Array], n: int) -> Ints:
+        """The codes of key values."""
+        return self._coder.find_codes(values, n)
+
+    def find(self, codes: Ints) -> Ints:
+        """The slots of key values, given as codes."""
+        slots = self._table.find(codes)  # no row with a NULL has been inserted
+        slots[slots < 0] = NO_MATCH
+        return slots
 
     def counts(self, wanted: Ints, low: int, high: int) -> Ints:
         """How many rows low … high - 1 have each wanted slot."""
@@ -77,6 +93,10 @@ class KeyIndex:
         """Those rows, oldest first, and which of the wanted slots each has."""
         total = int(counts.sum())
         return list_matches(wanted, low, high, self._heads.values, self._older.values, counts, total)
+
+    def some_matches(self, wanted: Ints, low: int, high: int, most: int) -> tuple[Ints, Ints, int]:
+        """As `matches`, and their number; if they are more than `most`, they are not listed."""
+        return some_matches(wanted, low, high, self._heads.values, self._older.values, most)
 
     def drop_oldest(self, dropped: int) -> None:
         """Drops the oldest rows; the others are renumbered."""

@@ -67,11 +67,11 @@ class StreamLog:
         """`time` is the position of the column of event times."""
         self.types = tuple(types)
         self.time = time
+        self.indexes: dict[Hashable, KeyIndex] = {}
         self._clear()
 
     def _clear(self) -> None:
         self._columns = [GrowingColumn(x) for x in self.types]
-        self.indexes: dict[Hashable, KeyIndex] = {}
         self.unchecked = 0  # rows appended since the last `evict`
         self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
@@ -209,14 +209,19 @@ class StreamLog:
         for key, index in list(self.indexes.items()):
             index.drop_oldest(dropped)
             if index.is_sparse:
-                del self.indexes[key]  # it is made anew on its next use
+                self.indexes.pop(key).in_use = False  # it is made anew on its next use
         self._renumbered()
 
     def _keep(self, needed: Mask) -> None:
         self._keep_rows(np.nonzero(needed)[0])
-        self.indexes.clear()
+        self._drop_indexes()
         self._dropped, self._pages = 0, {}
         self._renumbered()
+
+    def _drop_indexes(self) -> None:
+        for index in self.indexes.values():
+            index.in_use = False
+        self.indexes = {}
 
     def _keep_rows(self, rows: slice | Ints) -> None:
         self._arrivals.keep(rows)
@@ -280,6 +285,7 @@ class StreamLog:
             self.append(new)
             return
         both = concat([self.all(), new], self.types, attached=False)
+        self._drop_indexes()
         self._clear()
         self.append(both)
 

@@ -12,7 +12,8 @@ from eddyline.index.filters.slot_boxes import (
     LEAST,
     MOST,
     Boxes,
-    Pairing,
+    Matched,
+    Times,
     Values,
     Windows,
     accepted,
@@ -82,7 +83,7 @@ def test_matches_keep_the_slots_that_see_them_in_all_windows(seed: int) -> None:
     width = np.array([[rnd.choice([-1, 0, 2, 9, MOST]) for _ in range(w.slots)] for _ in range(levels + 1)], np.int64)
     since = np.array([rnd.randint(0, 5) for _ in range(w.slots)], np.int64)
     probing = np.array([rnd.randrange(partial) for _ in range(w.rows)], np.int64)
-    before = np.array([[rnd.randint(0, 12) for _ in range(w.rows)] for _ in range(levels)], np.int64)
+    before = np.array([[rnd.randint(0, 12) for _ in range(partial)] for _ in range(levels)], np.int64)
     ts = np.array([rnd.randint(0, 12) for _ in range(w.rows)], np.int64)
     arrival = np.array([rnd.randint(0, 9) for _ in range(w.rows)], np.int64)
     words = -(-w.slots // 64)
@@ -91,7 +92,7 @@ def test_matches_keep_the_slots_that_see_them_in_all_windows(seed: int) -> None:
     bits = np.stack([mask_of(h, words) for h in held])
 
     def lasts(row: int, slot: int) -> bool:
-        times = [*before[:, row].tolist(), int(ts[row])]
+        times = [*before[:, probing[row]].tolist(), int(ts[row])]
         spans = [(t, t + int(width[d, slot])) for d, t in enumerate(times)]
         return all(begin <= end for begin, end in (spans[0], spans[-1])) and all(
             spans[-1][0] <= end and begin <= spans[-1][1] for begin, end in spans[:-1]
@@ -102,6 +103,8 @@ def test_matches_keep_the_slots_that_see_them_in_all_windows(seed: int) -> None:
         left = {s for s in held[probing[r]] & mask if arrival[r] >= since[s] and lasts(r, s) and w.accepts(r, s)}
         if left:
             expected[r] = left
-    pairs = Pairing(probing, before, ts, arrival)
-    matches, kept = narrowed(w.boxes, w.values, Windows(width, since), pairs, bits, mask_of(mask, words))
+    masked = sorted(mask) or [0]
+    windows = Windows(width, since, width[:, masked].min(axis=1), int(since[masked].max()))
+    times, matched = Times(before, ts, arrival), Matched(probing, np.arange(w.rows))
+    matches, kept = narrowed(w.boxes, w.values, windows, times, matched, bits, mask_of(mask, words))
     assert dict(zip(matches.tolist(), sets(kept), strict=True)) == expected
