@@ -13,13 +13,12 @@ and 3.3.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from eddyline.arrays import Ints, Words
+from eddyline.arrays import Ints, Mask, Words
 from eddyline.index.filters.domains import as_integers
 from eddyline.index.filters.slot_boxes import (
     LEAST,
@@ -39,7 +38,7 @@ from eddyline.operators.joins.route_tables import Member, Tables, TrieStep, asse
 from eddyline.plan.expressions import (
     columns_of,
 )
-from eddyline.sql.bound import Expr
+from eddyline.sql.bound import Column, Expr
 from eddyline.state.delta import Delta
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.key_index import NO_MATCH, KeyIndex
@@ -117,7 +116,7 @@ class _Run:
         self.least = int(batch.ts.min())
         origin = routes.members[0].stems[0]
         attributes = tables.attributes[id(origin.log)]
-        values = _values(attributes, batch.columns, len(batch))
+        values = _stacked([as_integers(evaluate(a, batch.columns, (), len(batch))) for a in attributes], len(batch))
         bits = accepted(tables.boxes[0].first(len(attributes)), values, len(tables.member))
         bits &= alive
         level, depth = Level(np.arange(len(batch)), [], batch.ts[np.newaxis], bits), 1
@@ -221,14 +220,22 @@ class _Run:
 
 def _stored_values(attributes: Sequence[Expr], log: StreamLog, rows: Ints) -> Values:
     """The values of attributes at some rows of a log."""
-    used = {c for a in attributes for c in columns_of(a)}
+    return _stacked([_stored(a, log, rows) for a in attributes], len(rows))
+
+
+def _stored(attribute: Expr, log: StreamLog, rows: Ints) -> tuple[Ints, Mask | bool]:
+    if isinstance(attribute, Column):
+        numbers = log.column(attribute.index).integers(rows)
+        if numbers is not None:
+            return numbers, False
+    used = columns_of(attribute)
     columns = [log.column(c).take(rows) if c in used else None for c in range(len(log.types))]
-    return _values(attributes, columns, len(rows))
+    return as_integers(evaluate(attribute, columns, (), len(rows)))
 
 
-def _values(attributes: Iterable[Expr], columns: Sequence[pa.Array], n: int) -> Values:
-    of = [as_integers(evaluate(a, columns, (), n)) for a in attributes]
-    numbers, missing = np.empty((len(of), n), np.int64), np.empty((len(of), n), np.bool_)
-    for i, (x, y) in enumerate(of):
+def _stacked(values: Sequence[tuple[Ints, Mask | bool]], n: int) -> Values:
+    """By attribute: its values, and which are missing."""
+    numbers, missing = np.empty((len(values), n), np.int64), np.empty((len(values), n), np.bool_)
+    for i, (x, y) in enumerate(values):
         numbers[i], missing[i] = x, y
     return Values(numbers, missing)

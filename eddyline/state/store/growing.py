@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.arrays import Ints
+from eddyline.index.filters.domains import sortable
 
 SMALLEST = 64
 LONGEST_TEXT = 2**31 - 1  # bytes that Arrow's strings address
@@ -112,6 +113,13 @@ class GrowingColumn:
     def take(self, rows: Ints) -> pa.Array:
         """The values at some rows."""
         return self.view().take(rows)
+
+    def integers(self, rows: Ints) -> Ints | None:
+        """The values at some rows as integers of the same order; None for strings, and if there are NULLs."""
+        if self._text is not None or self._nulls is not None:
+            return None
+        values = self._data.values[rows]
+        return sortable(values.astype(np.float64, copy=False)) if values.dtype.kind == "f" else values.astype(np.int64)
 
     def keep(self, rows: slice | Ints) -> None:
         """Keeps these rows only."""
