@@ -1,9 +1,9 @@
-"""Slot boxes: for each query slot a range of integers along each attribute, checked one by one.
+"""Slot boxes: for each query slot a range of integers along each attribute, as grouped filters over bitmaps.
 
-Sets of slots are bitmaps, one row of words for each partial result. A value is accepted if it is within the range; a
-missing one only if the slot does not restrict the attribute. Boxes may accept more than the queries do: they prune.
-Cost: O(rows * slots * attributes), which for some hundred slots is less than the search of an index.
-(Document 1, section 3.2: lineage of tuples.)
+The bounds of all slots cut an attribute into intervals, and each interval has a bitmap of the slots that accept its
+values. So a row is compared with the cuts of each attribute, and not with each slot: O(attributes * (log of cuts +
+words of a bitmap)). A missing value is accepted by slots that do not restrict the attribute. Boxes may accept more than
+the queries do: they prune. (Document 1, section 3.2: grouped filters and the lineage of tuples.)
 """
 
 from __future__ import annotations
@@ -20,14 +20,36 @@ LEAST, MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 class Boxes(NamedTuple):
-    """By attribute and slot, the first and the last integer accepted."""
+    """The cuts of all attributes, end to end, and the bitmaps of their intervals: attribute a has the cuts
+    starts[a] … starts[a + 1] - 1, and one interval more. `missing`, by attribute: the slots that accept a NULL."""
 
-    low: Ints
-    high: Ints
+    cuts: Ints
+    starts: Ints
+    accepting: Words
+    missing: Words
 
-    def first(self, attributes: int) -> Boxes:
-        """The boxes along the first attributes."""
-        return Boxes(self.low[:attributes], self.high[:attributes])
+
+def boxes_of(low: Ints, high: Ints) -> Boxes:
+    """Boxes from the first and the last integer that each slot accepts, by attribute and slot."""
+    slots, words = low.shape[1], max(1, -(-low.shape[1] // 64))
+    slot = np.arange(slots)
+    word, bit = slot // 64, np.uint64(1) << (slot % 64).astype(np.uint64)
+    cuts, accepting = list[Ints](), list[Words]()
+    missing = np.zeros((len(low), words), np.uint64)
+    for a in range(len(low)):
+        first, last = low[a], high[a]
+        own = np.unique(np.concatenate([first[first > LEAST], last[last < MOST] + 1]))
+        changes = np.zeros((len(own) + 2, words), np.uint64)  # by interval: the slots whose answer changes there
+        some = first <= last
+        np.bitwise_xor.at(changes, (np.searchsorted(own, first[some], "right"), word[some]), bit[some])
+        np.bitwise_xor.at(changes, (np.searchsorted(own, last[some], "right") + 1, word[some]), bit[some])
+        cuts.append(own)
+        accepting.append(np.bitwise_xor.accumulate(changes)[:-1])
+        free = (first == LEAST) & (last == MOST)
+        np.bitwise_or.at(missing[a], word[free], bit[free])
+    starts = np.cumsum([0, *(len(c) for c in cuts)])
+    none = np.empty((0, words), np.uint64)
+    return Boxes(np.concatenate([np.empty(0, np.int64), *cuts]), starts, np.concatenate([none, *accepting]), missing)
 
 
 class Values(NamedTuple):
@@ -65,25 +87,39 @@ class Times(NamedTuple):
 
 
 @inlined
-def _accepts(boxes: Boxes, values: Values, row: int, slot: int) -> bool:
-    for a in range(boxes.low.shape[0]):
-        low, high = boxes.low[a, slot], boxes.high[a, slot]
-        if low == LEAST and high == MOST:
-            continue
-        if values.missing[a, row] or values.numbers[a, row] < low or values.numbers[a, row] > high:
-            return False
-    return True
+def _interval(boxes: Boxes, attribute: int, value: int) -> int:
+    """The place of the bitmap of the interval that has a value."""
+    low, high = boxes.starts[attribute], boxes.starts[attribute + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if boxes.cuts[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low + attribute)
+
+
+@inlined
+def _narrow(boxes: Boxes, values: Values, row: int, bits: Words) -> None:
+    """Removes from a bitmap the slots that do not accept a row."""
+    for a in range(len(boxes.missing)):
+        if values.missing[a, row]:
+            for w in range(len(bits)):
+                bits[w] &= boxes.missing[a, w]
+        else:
+            interval = _interval(boxes, a, values.numbers[a, row])
+            for w in range(len(bits)):
+                bits[w] &= boxes.accepting[interval, w]
 
 
 @kernel
-def accepted(boxes: Boxes, values: Values, slots: int) -> Words:
-    """By row, a bit for each slot whose box accepts it."""
+def accepted(boxes: Boxes, values: Values, slots: Words) -> Words:
+    """By row, those of some slots whose box accepts it."""
     rows = values.numbers.shape[1]
-    bits = np.zeros((rows, (slots + 63) // 64), np.uint64)
+    bits = np.empty((rows, len(slots)), np.uint64)
     for i in range(rows):
-        for slot in range(slots):
-            if _accepts(boxes, values, i, slot):
-                bits[i, slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+        bits[i] = slots
+        _narrow(boxes, values, i, bits[i])
     return bits
 
 
@@ -137,6 +173,18 @@ def _in_windows(windows: Windows, times: Times, place: int, row: int, slot: int)
     return bool(windows.widths[level, slot] >= 0 and windows.widths[0, slot] >= 0)
 
 
+@inlined
+def _in_their_windows(windows: Windows, times: Times, place: int, row: int, first: int, slots: np.uint64) -> np.uint64:
+    """Those of 64 slots that see the stored row in their windows."""
+    waiting, seeing = slots, np.uint64(0)
+    while waiting:
+        lowest = waiting & (~waiting + np.uint64(1))
+        waiting ^= lowest
+        if _in_windows(windows, times, place, row, first + lowest_bit(lowest)):
+            seeing |= lowest
+    return seeing
+
+
 @kernel
 def narrowed(
     boxes: Boxes, values: Values, windows: Windows, times: Times, matched: Matched, bits: Words, mask: Words
@@ -149,20 +197,17 @@ def narrowed(
     matches, left = np.empty(n, np.int64), np.empty((n, words), np.uint64)
     kept = 0
     for i in range(n):
-        place, row = matched.place[i], matched.row[i]
-        sure = _in_all_windows(windows, times, place, row)
-        some = np.uint64(0)
+        place, row, some = matched.place[i], matched.row[i], np.uint64(0)
         for w in range(words):
-            waiting = bits[place, w] & mask[w]
-            accepting = np.uint64(0)
-            while waiting:
-                lowest = waiting & (~waiting + np.uint64(1))
-                waiting ^= lowest
-                slot = 64 * w + lowest_bit(lowest)
-                if _accepts(boxes, values, i, slot) and (sure or _in_windows(windows, times, place, row, slot)):
-                    accepting |= lowest
-            left[kept, w] = accepting
-            some |= accepting
+            left[kept, w] = bits[place, w] & mask[w]
+        _narrow(boxes, values, i, left[kept])
+        for w in range(words):
+            some |= left[kept, w]
+        if some and not _in_all_windows(windows, times, place, row):
+            some = np.uint64(0)
+            for w in range(words):
+                left[kept, w] = _in_their_windows(windows, times, place, row, 64 * w, left[kept, w])
+                some |= left[kept, w]
         if some:
             matches[kept] = i
             kept += 1

@@ -23,6 +23,7 @@ from eddyline.index.filters.slot_boxes import (
     MOST,
     Boxes,
     Windows,
+    boxes_of,
 )
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
@@ -137,9 +138,8 @@ class TrieStep(NamedTuple):
 
     number: int  # of the target
     target: Target
-    stem: LogStem  # of the target, as some member sees it
+    stems: tuple[LogStem, ...]  # by level, as some member sees them; the last is that of the target
     key: int  # its number in that SteM
-    stems: tuple[LogStem, ...]  # by level, those that such a member has joined before
     mask: Words
     attributes: list[Expr]  # of the target that conditions of these slots restrict
     boxes: Boxes
@@ -151,8 +151,10 @@ class TrieStep(NamedTuple):
 class Tables:
     """The queries of all members: what they accept at each level, and where they go next."""
 
-    attributes: dict[int, list[Expr]] = field(default_factory=dict)  # by log
-    boxes: list[Boxes] = field(default_factory=list)
+    attributes: list[Expr] = field(default_factory=list)  # of arriving tuples that conditions restrict
+    boxes: Boxes = field(
+        default_factory=lambda: boxes_of(*np.empty((2, 0, 0), np.int64))
+    )  # what queries accept of them
     steps: list[list[TrieStep]] = field(default_factory=list)  # by level: where its partial results go
     ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
     member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
@@ -165,44 +167,58 @@ def assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], funct
     tables.member = np.repeat(np.arange(len(members)), [x.size for x in of_members])
     since = np.concatenate([np.empty(0, np.int64), *(x.since for x in of_members)])
     widths = np.zeros((levels, slots), np.int64)
-    for member, own in zip(members, of_members, strict=True):
-        for level, stem in enumerate(member.stems):
-            exprs = tables.attributes.setdefault(id(stem.log), [])
-            exprs += [e for e in own.boxes[level] if e not in exprs]
-    shape = max((len(a) for a in tables.attributes.values()), default=0), slots
-    tables.boxes = [Boxes(np.full(shape, LEAST), np.full(shape, MOST)) for _ in range(levels)]
-    known: dict[Target, int] = {}
-    by_target: list[tuple[Target, tuple[LogStem, ...], int]] = []
     next_target = np.full((levels, slots), -1, np.int64)
+    known: dict[Target, int] = {}
+    targets: list[tuple[Target, tuple[LogStem, ...], int]] = []
     for n, (member, own) in enumerate(zip(members, of_members, strict=True)):
         mine = slice(starts[n], starts[n + 1])
-        for level, stem in enumerate(member.stems):
-            widths[level][mine] = own.widths[level]
-            exprs = tables.attributes[id(stem.log)]
-            for e, (low, high) in own.boxes[level].items():
-                a = exprs.index(e)
-                tables.boxes[level].low[a, mine], tables.boxes[level].high[a, mine] = low, high
+        for level, width in enumerate(own.widths):
+            widths[level][mine] = width
         for level, target in enumerate(member.targets):
             if target not in known:
-                known[target] = len(by_target)
-                by_target.append((target, member.stems[: level + 2], member.probes[level].key))
+                known[target] = len(targets)
+                targets.append((target, member.stems[: level + 2], member.probes[level].key))
             next_target[level, mine] = known[target]
+    ranges = [
+        _Ranges([(starts[n], x.boxes[d]) for n, x in enumerate(of_members) if d < len(x.boxes)], slots)
+        for d in range(levels)
+    ]
+    if levels:
+        tables.attributes, tables.boxes = ranges[0].boxes(np.ones(slots, np.bool_))
     for level in range(levels):
         tables.ending.append(bitmap(next_target[level] < 0))
         going = np.unique(next_target[level][next_target[level] >= 0]).tolist()
         tables.steps.append([])
         for t in going:
-            slots_of, (target, stems, key) = next_target[level] == t, by_target[t]
-            windows = Windows(widths, since, widths[:, slots_of].min(axis=1), int(since[slots_of].max()))
-            boxes, longest = tables.boxes[level + 1], int(widths[level + 1][slots_of].max())
-            bounded = np.any(((boxes.low > LEAST) | (boxes.high < MOST))[:, slots_of], axis=1)
-            attributes = [
-                e for e, restricted in zip(tables.attributes[target.log], bounded, strict=False) if restricted
-            ]
-            own_boxes = Boxes(boxes.low[bounded], boxes.high[bounded])
-            step = TrieStep(t, target, stems[-1], key, stems, bitmap(slots_of), attributes, own_boxes, windows, longest)
-            tables.steps[level].append(step)
+            of, (target, stems, key) = next_target[level] == t, targets[t]
+            attributes, boxes = ranges[level + 1].boxes(of)
+            windows = Windows(widths, since, widths[:, of].min(axis=1), int(since[of].max()))
+            longest = int(widths[level + 1][of].max())
+            tables.steps[level].append(TrieStep(t, target, stems, key, bitmap(of), attributes, boxes, windows, longest))
     return tables
+
+
+class _Ranges:
+    """The ranges of all queries at one level, by attribute: from the slot where those of each member begin."""
+
+    def __init__(self, members: Sequence[tuple[int, Mapping[Expr, tuple[Ints, Ints]]]], slots: int) -> None:
+        self.slots = slots
+        self.low: dict[Expr, Ints] = {}
+        self.high: dict[Expr, Ints] = {}
+        for start, own in members:
+            for attribute, (low, high) in own.items():
+                if attribute not in self.low:
+                    self.low[attribute], self.high[attribute] = np.full(slots, LEAST), np.full(slots, MOST)
+                self.low[attribute][start : start + len(low)] = low
+                self.high[attribute][start : start + len(high)] = high
+
+    def boxes(self, of: Mask) -> tuple[list[Expr], Boxes]:
+        """The boxes of some slots, along the attributes that they restrict."""
+        restricted = [e for e in self.low if ((self.low[e] > LEAST) | (self.high[e] < MOST))[of].any()]
+        low, high = np.full((len(restricted), self.slots), LEAST), np.full((len(restricted), self.slots), MOST)
+        for a, e in enumerate(restricted):
+            low[a, of], high[a, of] = self.low[e][of], self.high[e][of]
+        return restricted, boxes_of(low, high)
 
 
 def bitmap(flags: Mask) -> Words:

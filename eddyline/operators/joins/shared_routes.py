@@ -114,11 +114,9 @@ class _Run:
         self._wanted: dict[int, Ints] = {}  # by target: the slots of these keys
         batch = self.batch
         self.least = int(batch.ts.min())
-        origin = routes.members[0].stems[0]
-        attributes = tables.attributes[id(origin.log)]
+        attributes = tables.attributes
         values = _stacked([as_integers(evaluate(a, batch.columns, (), len(batch))) for a in attributes], len(batch))
-        bits = accepted(tables.boxes[0].first(len(attributes)), values, len(tables.member))
-        bits &= alive
+        bits = accepted(tables.boxes, values, alive)
         level, depth = Level(np.arange(len(batch)), [], batch.ts[np.newaxis], bits), 1
         while len(level.origin):
             level = self._next(level, depth)
@@ -138,10 +136,10 @@ class _Run:
 
     def _probe(self, level: Level, step: TrieStep, depth: int) -> Level | None:
         """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
-        log = step.stem.log
+        log = step.stems[-1].log
         if not len(log):
             return None
-        index = step.stem.index(step.key)
+        index = step.stems[-1].index(step.key)
         fresh = None if step.target.sees_step else self.fresh.get(id(log))
         high = len(log) if fresh is None else log.position_of(fresh)
         low = log.position_from(self.least - step.longest) if self.least > LEAST + step.longest else 0

@@ -11,12 +11,12 @@ from eddyline.arrays import Words
 from eddyline.index.filters.slot_boxes import (
     LEAST,
     MOST,
-    Boxes,
     Matched,
     Times,
     Values,
     Windows,
     accepted,
+    boxes_of,
     having,
     listed,
     narrowed,
@@ -54,11 +54,12 @@ class World:
         numbers = np.array([[rnd.randint(0, 9) for _ in range(self.rows)] for _ in range(self.attributes)], np.int64)
         missing = np.array([[rnd.random() < 0.2 for _ in range(self.rows)] for _ in range(self.attributes)], np.bool_)
         shape = self.attributes, self.rows
-        self.boxes, self.values = Boxes(low, high), Values(numbers.reshape(shape), missing.reshape(shape))
+        self.low, self.high, self.boxes = low, high, boxes_of(low, high)
+        self.values = Values(numbers.reshape(shape), missing.reshape(shape))
 
     def accepts(self, row: int, slot: int) -> bool:
         for a in range(self.attributes):
-            low, high = int(self.boxes.low[a, slot]), int(self.boxes.high[a, slot])
+            low, high = int(self.low[a, slot]), int(self.high[a, slot])
             restricted = (low, high) != (LEAST, MOST)
             if restricted and (self.values.missing[a, row] or not low <= self.values.numbers[a, row] <= high):
                 return False
@@ -69,7 +70,7 @@ class World:
 def test_rows_get_the_slots_whose_boxes_accept_them(seed: int) -> None:
     rnd = Random(seed)
     w = World(rnd)
-    bits = accepted(w.boxes, w.values, w.slots)
+    bits = accepted(w.boxes, w.values, mask_of(set(range(w.slots)), -(-w.slots // 64)))
     expected = [{s for s in range(w.slots) if w.accepts(r, s)} for r in range(w.rows)]
     assert sets(bits) == expected
     some = {s for s in range(w.slots) if rnd.random() < 0.1}
