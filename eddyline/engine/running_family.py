@@ -3,8 +3,8 @@
 `run` is the whole path of a step: operators turn arrivals into changes, which update the stored answers, if any.
 `clock` is how far the family has been evaluated. With `evaluate = …`, arriving tuples are collected, and the clock of
 its streams (`reached`) is ahead of it (`collecting.py`).
-Answers are stored where they cannot be recomputed from the streams (grouping, distinct, negation, count windows,
-non-retroactive tables, several clocks); a snapshot of selections and joins is recomputed.
+Answers are stored where they cannot be recomputed from the streams (grouping, distinct, negation, non-retroactive
+tables, several clocks); a snapshot of selections, count windows and joins is recomputed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from eddyline.operators.joins.stems import Logs, own_log
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
 from eddyline.operators.room import Room
+from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
@@ -315,7 +316,7 @@ class RunningFamily:
         return stream in self.logs or (self.snapshots and self.recomputable and self.family.has_snapshot)
 
     def reach(self, stream: str) -> int:
-        """The length of its widest window on a stream, in microseconds."""
+        """The length of its widest time window on a stream, in microseconds."""
         queries = self.family.queries.rows()
         known, widest = self._reach.get(stream, (None, 0))
         version = queries.version, self.family.queries.live  # the version alone does not change with drops
@@ -327,7 +328,9 @@ class RunningFamily:
     def _widest(self, stream: str, queries: QueryRows) -> int:
         widest = 0
         for node in _stream_nodes(self.family.plan, stream):
-            if node.window.size is None or node.window.kind == "rows":
+            if node.window.kind == "rows":
+                continue  # `CountWindow.needed_from`
+            if node.window.size is None:
                 return MAX
             live = queries.live()
             size = node.window.size
@@ -338,7 +341,12 @@ class RunningFamily:
 
     def needs_from(self, stream: str) -> tuple[int, int]:
         """The least event time and the least arrival number of the tuples that it needs of a stream's log."""
-        return max(MIN, self.clock - self.reach(stream)) if self.clock > MIN else MIN, self.oldest()
+        if self.clock == MIN:
+            return MIN, self.oldest()
+        queries, before = self.family.queries.rows(), max(MIN, self.clock - self.reach(stream))
+        counting = (o for o in self.root.walk() if isinstance(o, CountWindow) and o.stream == stream)
+        before = min([before, *(o.needed_from(queries, self.functions, self.clock) for o in counting)])
+        return before, self.oldest()
 
     def oldest(self) -> int:
         """The arrival number from which tuples are visible to its oldest query."""

@@ -41,4 +41,6 @@ def build(node: physical.PhysicalNode, logs: Logs = own_log) -> Operator:
     children = [build(i, logs) for i in node.inputs]
     if isinstance(node, physical.StemJoin):
         return StemJoin(node, children, logs)
+    if isinstance(node, physical.CountWindow):
+        return CountWindow(node, children, logs(node.scan.source.stream.lower()))
     return OPERATORS[type(node)](node, children)

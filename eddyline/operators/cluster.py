@@ -131,9 +131,6 @@ class Cluster(Operator):
     def note(self) -> str:
         return f"{len(self.query)} queries in {0 if self.classes is None else len(self.classes)} classes"
 
-    def size(self) -> int:
-        return len(self.query)
-
     def save(self) -> dict[str, pa.Table]:
         members = pa.table({"query": self.query, "class": self.member_of})
         if self.classes is None:

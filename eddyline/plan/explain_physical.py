@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eddyline.plan import physical
 from eddyline.plan.explain import aggregate_text, group_text, on_text, outputs_text, stream_text, table_text
-from eddyline.plan.expressions import text
+from eddyline.plan.expressions import all_of, text
 from eddyline.plan.physical import Buffer, PhysicalNode
 from eddyline.sql.bound import Field
 
@@ -69,7 +69,12 @@ def _details(node: PhysicalNode) -> Iterator[str]:
             source = node.streams[i]
             if source is not None:
                 yield f"rows of input {i + 1} are in the log of {source.scan.source.stream}{on_text(source.condition)}"
-        yield from _kept({f"input {i + 1}": node.buffers[i] for i in node.stored if node.streams[i] is None})
+            counted = node.counted[i]
+            if counted is not None:
+                where = on_text(all_of(c for c in (counted.condition, counted.per_query) if c is not None))
+                yield f"rows of input {i + 1} are in the log of {counted.window.scan.source.stream}{where}"
+        elsewhere = [i for i in node.stored if node.streams[i] is None and node.counted[i] is None]
+        yield from _kept({f"input {i + 1}": node.buffers[i] for i in elsewhere})
         yield from _probes(node)
     if isinstance(node, physical.GroupBy):
         yield from _kept({aggregate_text(a): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})

@@ -129,10 +129,20 @@ class TableScan(_Scan):
 
 @dataclass(frozen=True)
 class CountWindow(_PerQuery):
-    """Count windows: one log of tuples shared by all queries; each query's window is its newest part."""
+    """Count windows: each query's window is the newest part of the stream's log."""
 
     size: Expr
     waits: ClassVar[bool] = True
+
+    @property
+    def scan(self) -> StreamScan:
+        assert isinstance(self.input, StreamScan), "only streams have count windows"
+        return self.input
+
+    @property
+    def recomputable(self) -> bool:
+        """The log keeps every tuple that is in a window."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -274,6 +284,17 @@ class StreamInput:
 
 
 @dataclass(frozen=True)
+class CountInput:
+    """An input of a join that selects and projects a count window. Its rows are in the stream's log; conditions, those
+    shared by all queries and those per query, and the input's columns are expressions over the stream's columns."""
+
+    window: CountWindow
+    condition: Expr | None
+    per_query: Expr | None
+    outputs: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class FirstFilter:
     """Conditions with parameters over one input alone, which can filter its tuples before they probe.
 
@@ -287,14 +308,15 @@ class FirstFilter:
 
 @dataclass(frozen=True)
 class StemJoin(PhysicalNode):
-    """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM; the stream whose log
-    has its rows, or else the buffer that keeps them; the order in which its changes probe the others; its first filter;
-    and its range probe, if it has one."""
+    """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM; the stream or the
+    count window whose log has its rows, or else the buffer that keeps them; the order in which its changes probe the
+    others; its first filter; and its range probe, if it has one."""
 
     condition: Expr | None  # with parameters, over the joined rows
     windows: tuple[PendingWindow, ...]
     keys: tuple[tuple[Key, ...], ...]
     streams: tuple[StreamInput | None, ...]
+    counted: tuple[CountInput | None, ...]
     buffers: tuple[Buffer, ...]
     probes: tuple[tuple[ProbeStep, ...], ...]
     filters: tuple[FirstFilter | None, ...]

@@ -6,22 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from eddyline.plan.equalities import inlined
 from eddyline.plan.equality_classes import EqualityClasses, is_equality
 from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of, text
 from eddyline.plan.patterns import Pattern
 from eddyline.plan.physical import (
     Buffer,
+    Cluster,
+    CountInput,
+    CountWindow,
     Filter,
     FirstFilter,
     Key,
     PhysicalNode,
     ProbeStep,
+    Project,
     StemJoin,
     StreamInput,
     StreamScan,
 )
 from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
-from eddyline.sql.bound import Expr
+from eddyline.sql.bound import Column, Expr
 
 
 def stem_join(
@@ -57,6 +62,7 @@ class _JoinPlanner:
             windows,
             keys=tuple(tuple(k) for k in self.keys),
             streams=tuple(self._stream(i) for i in range(n)),
+            counted=tuple(self._counted(i) for i in range(n)),
             buffers=(Buffer(),) * n,
             probes=probes,
             filters=tuple(self._first_filter(i) for i in range(n)),
@@ -123,11 +129,32 @@ class _JoinPlanner:
         while isinstance(node, Filter):
             conditions.append(node.condition)
             node = node.input
-        # What may fail is evaluated for this join alone, so that its failures are its own.
-        evaluated = [*conditions, *(e for key in self.keys[i] for e in key.exprs)]
-        if not isinstance(node, StreamScan) or any(calls_functions(e) or may_overflow(e) for e in evaluated):
+        if not isinstance(node, StreamScan) or self._may_fail(i, conditions):
             return None
         return StreamInput(node, all_of(reversed(conditions)))
+
+    def _counted(self, i: int) -> CountInput | None:
+        """The count window that an input is, if its rows are read from the log of its stream."""
+        node, conditions = self.inputs[i], list[Expr]()
+        outputs: list[Expr] = [Column(c, x, "") for c, x in enumerate(node.types)]
+        while isinstance(node, Filter | Cluster | Project):
+            if isinstance(node, Project):
+                exprs = [o.expr for o in node.outputs]
+                conditions, outputs = ([inlined(e, exprs) for e in over] for over in (conditions, outputs))
+            else:
+                conditions += conjuncts(node.condition if isinstance(node, Filter) else node.where)
+            node = node.input
+        computed = any(params_of(e) for e in outputs) or self._may_fail(i, [*conditions, *outputs])
+        if not isinstance(node, CountWindow) or computed:
+            return None
+        shared, per_query = (all_of(c for c in conditions if bool(params_of(c)) is own) for own in (False, True))
+        return CountInput(node, shared, per_query, tuple(outputs))
+
+    def _may_fail(self, i: int, exprs: Sequence[Expr]) -> bool:
+        """Whether an expression or a key of an input may fail: then it is evaluated for the rows of this join alone, so
+        that its failures are its own."""
+        evaluated = [*exprs, *(e for key in self.keys[i] for e in key.exprs)]
+        return any(calls_functions(e) or may_overflow(e) for e in evaluated)
 
     def _first_filter(self, i: int) -> FirstFilter | None:
         """The conditions with parameters that can filter the tuples of an input before they are joined."""

@@ -94,7 +94,7 @@ def test_filters_of_a_stream_and_joins_over_ranges_can_be_deferred(sql: str, def
         (BAND, True, False),
         (GROUP, False, False),
         ("SELECT COUNT(*) AS k FROM s", False, True),  # the group always exists
-        ("SELECT a FROM s [ROWS 3]", False, False),
+        ("SELECT a FROM s [ROWS 3]", True, False),
         ("SELECT DISTINCT a FROM s", False, False),
         ("SELECT s.a, t.n FROM s, t WHERE s.a = t.a", True, True),
         ("SELECT s.a, u.n FROM s, u WHERE s.a = u.a", False, True),

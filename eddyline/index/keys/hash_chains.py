@@ -9,12 +9,19 @@ document 2, section 3.4.)
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from eddyline.arrays import Ints, Ints32
 from eddyline.index.runtime.kernel_cache import kernel
 
 END = -1
+
+
+class Chains(NamedTuple):
+    heads: Ints32
+    older: Ints32
 
 
 @kernel

@@ -1,111 +1,138 @@
-"""Count windows over one shared log of rows: which rows enter and leave each window while the log grows.
+"""Count windows over the rows of one log: which rows enter and leave each window while event time passes.
 
-The log is in the order (event time, arrival). A window contains the n latest rows that are visible to its queries:
-those that arrived at `since` or later. Where all rows of the log are visible, a window is a run of the log, and a row
-leaves when the row n places after it enters; nothing is searched. Other windows are walked back from the end of the
-log.
+Rows have places in the order (event time, arrival). A window contains the n latest rows that are visible to its
+queries: those from some row of the log on. Rows arrive almost in the order of event time: no place differs from the
+number of its row by more than `disorder`. So all rows at places after that distance from the first visible row are
+visible, none before it, and only those between are compared. Nothing is stored per window: the k-th visible row leaves
+when row k + n enters, and both are computed.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from eddyline.arrays import Ints, Mask
-from eddyline.index.runtime.kernel_cache import kernel
+from eddyline.arrays import Ints, Ints32
+from eddyline.index.runtime.kernel_cache import inlined, kernel
 
 _MAX = np.iinfo(np.int64).max
 
 
+class OrderedRows(NamedTuple):
+    """The rows of a log in the order (event time, arrival)."""
+
+    order: Ints32  # by place: the number of the row
+    ts: Ints  # by row
+    disorder: int  # the greatest distance between the place and the number of a row
+
+
+class CountWindows(NamedTuple):
+    """Windows; those with the same visible rows form a group. The visible rows of group g are at the places
+    mixed[offset[g]:offset[g + 1]], and at all places from begin[g] on."""
+
+    size: Ints
+    group: Ints
+    begin: Ints
+    offset: Ints
+    mixed: Ints
+
+
+def count_windows(rows: OrderedRows, size: Ints, since: Ints, shown: int) -> CountWindows:
+    """The windows of these sizes, to which rows from number `since` on are visible, if `shown` rows have entered."""
+    first_row, group = np.unique(since, return_inverse=True)
+    widest = np.zeros(len(first_row), np.int64)
+    np.maximum.at(widest, group, size)
+    return CountWindows(size, group.astype(np.int64), *_visible_rows(rows, first_row, shown - widest))
+
+
+@kernel
+def _visible_rows(rows: OrderedRows, first_row: Ints, needed: Ints) -> tuple[Ints, Ints, Ints]:
+    """`begin`, `offset` and `mixed` of groups whose first visible row is given; visible rows at places before `needed`
+    may be left out. O(groups + rows compared)."""
+    count, disorder = len(rows.order), rows.disorder
+    begin, offset = np.empty(len(first_row), np.int64), np.zeros(len(first_row) + 1, np.int64)
+    compared = 0
+    for g in range(len(first_row)):
+        begin[g] = min(first_row[g] + disorder, count) if first_row[g] > 0 else 0
+        if begin[g] > needed[g]:
+            compared += begin[g] - min(max(first_row[g] - disorder, 0), begin[g])
+    mixed, k = np.empty(compared, np.int64), 0
+    for g in range(len(first_row)):
+        if begin[g] > needed[g]:
+            for place in range(max(first_row[g] - disorder, 0), begin[g]):
+                if rows.order[place] >= first_row[g]:
+                    mixed[k] = place
+                    k += 1
+        offset[g + 1] = k
+    return begin, offset, mixed[:k]
+
+
+@inlined
+def rank(windows: CountWindows, g: int, place: int) -> int:
+    """How many rows at earlier places are visible to a group."""
+    low, high = windows.offset[g], windows.offset[g + 1]
+    start, after = low, max(place - windows.begin[g], 0)
+    while place < windows.begin[g] and low < high:
+        middle = (low + high) // 2
+        if windows.mixed[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    earlier: int = high - start + after
+    return earlier
+
+
+@inlined
+def place_of(windows: CountWindows, g: int, k: int) -> int:
+    """The place of the k-th row that is visible to a group."""
+    mixed = windows.offset[g + 1] - windows.offset[g]
+    place: int = windows.mixed[windows.offset[g] + k] if k < mixed else windows.begin[g] + k - mixed
+    return place
+
+
 @kernel
 def enter_and_leave(
-    ts: Ints, first: Ints, shown: int, upto: int, size: Ints, since: Ints
+    rows: OrderedRows, windows: CountWindows, shown: int, upto: int
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
-    """The changes of each window while the rows shown:upto of the log enter.
+    """The changes of each window while the rows at the places shown:upto enter.
 
-    ts and first: event time and arrival of the rows of the log; size and since: of the windows.
     Returns (window, sign, row, ts, exp, the row that made the change), of each window first the rows that enter, then
     those that leave. Rows that enter and leave within the call are sent with their ends, and not at all if they have no
-    instant. O(changes) for a window to which the whole log is visible, plus O(size + invisible rows) for others.
+    instant. O(changes).
     """
-    latest, earliest = _arrivals(first, upto)
-    changes = np.empty((6, 2 * (upto - shown) * np.count_nonzero(size > 0)), np.int64)
+    order, at = rows.order, rows.ts
+    changes = np.empty((6, 2 * (upto - shown) * np.count_nonzero(windows.size > 0)), np.int64)
     window, sign, row, begin, end, cause = changes[0], changes[1], changes[2], changes[3], changes[4], changes[5]
-    back = np.empty(shown + 1, np.int64)
-    content = np.empty(upto + 1, np.int64)  # the rows of a window and those that enter it, if some are not visible
     k = 0
-    for w in range(len(size)):
-        n = size[w]
+    for w in range(len(windows.size)):
+        n, g = windows.size[w], windows.group[w]
         if n <= 0:
             continue
-        whole = since[w] <= earliest
-        if whole:
-            start, held, count = max(shown - n, 0), shown - max(shown - n, 0), upto - max(shown - n, 0)
-        else:
-            start, held = 0, _visible(first, latest, shown, n, since[w], back)
-            for j in range(held):
-                content[j] = back[held - 1 - j]
-            count = held
-            for p in range(shown, upto):
-                if first[p] >= since[w]:
-                    content[count] = p
-                    count += 1
-        for j in range(held, count):
-            p = start + j if whole else content[j]
+        before, after = rank(windows, g, shown), rank(windows, g, upto)
+        for j in range(before, after):
+            entering = order[place_of(windows, g, j)]
             leaves = _MAX
-            if j + n < count:
-                leaves = ts[start + j + n if whole else content[j + n]]
-            if leaves > ts[p]:
-                window[k], sign[k], row[k], begin[k], cause[k] = w, 1, p, ts[p], p
+            if j + n < after:
+                leaves = at[order[place_of(windows, g, j + n)]]
+            if leaves > at[entering]:
+                window[k], sign[k], row[k], begin[k], cause[k] = w, 1, entering, at[entering], entering
                 end[k] = leaves - 1 if leaves < _MAX else _MAX
                 k += 1
-        for j in range(min(held, count - n)):
-            p = start + j if whole else content[j]
-            pushed_by = start + j + n if whole else content[j + n]
-            window[k], sign[k], row[k], begin[k], end[k], cause[k] = w, -1, p, ts[pushed_by], _MAX, pushed_by
+        for j in range(max(before - n, 0), min(before, after - n)):
+            leaving, pushing = order[place_of(windows, g, j)], order[place_of(windows, g, j + n)]
+            window[k], sign[k], row[k], begin[k], end[k], cause[k] = w, -1, leaving, at[pushing], _MAX, pushing
             k += 1
     return window[:k], sign[:k], row[:k], begin[:k], end[:k], cause[:k]
 
 
 @kernel
-def in_windows(first: Ints, shown: int, size: Ints, since: Ints) -> Mask:
-    """Which rows of the log some window contains, or will contain: those from `shown` on. O(rows + size of windows to
-    which not the whole log is visible)."""
-    kept = np.ones(len(first), np.bool_)
-    kept[:shown] = False
-    latest, earliest = _arrivals(first, shown)
-    back = np.empty(shown + 1, np.int64)
-    widest = 0
-    for w in range(len(size)):
-        if since[w] <= earliest:
-            widest = max(widest, size[w])
-        else:
-            for j in range(_visible(first, latest, shown, size[w], since[w], back)):
-                kept[back[j]] = True
-    kept[max(shown - widest, 0) : shown] = True
-    return kept
-
-
-@kernel
-def _arrivals(first: Ints, rows: int) -> tuple[Ints, int]:
-    """The latest arrival up to each row of the log, and the earliest of all."""
-    latest = np.empty(rows, np.int64)
-    earliest = _MAX
-    for p in range(rows):
-        latest[p] = first[p] if p == 0 else max(latest[p - 1], first[p])
-        earliest = min(earliest, first[p])
-    return latest, earliest
-
-
-@kernel
-def _visible(first: Ints, latest: Ints, end: int, n: int, since: int, rows: Ints) -> int:
-    """Writes the last n rows before `end` that arrived at `since` or later, the newest first; returns their number.
-
-    Where the latest arrival up to a row is before `since`, no earlier row is visible either."""
-    k = 0
-    p = end - 1
-    while p >= 0 and k < n and latest[p] >= since:
-        if first[p] >= since:
-            rows[k] = p
-            k += 1
-        p -= 1
-    return k
+def first_places(windows: CountWindows, shown: int) -> Ints:
+    """The place of the oldest row in each window, after the first `shown` rows have entered; `shown` if it has none.
+    O(windows)."""
+    places = np.full(len(windows.size), shown, np.int64)
+    for w in range(len(windows.size)):
+        before = rank(windows, windows.group[w], shown)
+        if windows.size[w] > 0 and before > 0:
+            places[w] = place_of(windows, windows.group[w], max(before - windows.size[w], 0))
+    return places

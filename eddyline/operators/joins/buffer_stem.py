@@ -49,6 +49,12 @@ class BufferStem:
             self.keys = [StemKey(k.plan) for k in self.keys]
             self.buffer.renumber(partial(self._slots, step.functions))
 
+    def retract(self, delta: Delta) -> None:
+        self.buffer.retract(delta)
+
+    def forget_leaving(self) -> None:
+        self.buffer.forget_leaving()
+
     def _slots(self, functions: Functions, rows: Delta) -> list[Ints]:
         return [k.slots(functions, rows) for k in self.keys]
 

@@ -57,6 +57,12 @@ class LogStem:
         if not self.shared and 2 * self.log.unchecked > len(self.log):
             self._evict(step)
 
+    def retract(self, delta: Delta) -> None:
+        raise AssertionError("tuples of streams are never retracted")
+
+    def forget_leaving(self) -> None:
+        """No row leaves before its end."""
+
     def _evict(self, step: Step) -> None:
         width = self.scan.width(step)
         self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)

@@ -1,8 +1,8 @@
 """The contract of SteMs: the rows of one input of a join, searched by key. (Document 1, section 3.3.)
 
-There are two kinds: `log_stem.py` reads the log of a stream, which families share; `buffer_stem.py` keeps the changes
-of any other input in a state buffer of its own. A route (`routes.py`) searches SteMs and carries row numbers; columns
-are gathered by row number when they are needed.
+There are three kinds: `log_stem.py` reads the log of a stream, which families share; `count_stem.py` reads the count
+windows of a log; `buffer_stem.py` keeps the changes of any other input in a state buffer of its own. A route
+(`routes.py`) searches SteMs and carries row numbers; columns are gathered by row number when they are needed.
 
 Row numbers are valid within one step. A SteM shows the rows of a step only after `show`, which the join calls once the
 changes of that input have probed the others: so every combination of rows is produced exactly once.
@@ -102,6 +102,12 @@ class Stem(Protocol):
 
     def show(self, step: Step, delta: Delta) -> None:
         """Called after the changes of this input have probed: from now on its rows are visible to the others."""
+
+    def retract(self, delta: Delta) -> None:
+        """Ends the rows that retractions name, and marks them as leaving: other inputs retract rows in the step too."""
+
+    def forget_leaving(self) -> None:
+        """Called after the retractions of all inputs have probed."""
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
         """The slots of key values under one of its keys."""

@@ -22,7 +22,6 @@ from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
 from eddyline.operators.joins.candidates import Candidates, checked
 from eddyline.operators.joins.deferred_candidates import DeferredCandidates
@@ -33,7 +32,6 @@ from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
-from eddyline.state.buffers.buffer import StateBuffer
 from eddyline.state.delta import Delta, concat
 from eddyline.state.pages import Saved
 
@@ -152,21 +150,14 @@ class StemJoin(Operator):
 
     def _retracted(self, step: Step, retractions: Mapping[int, Delta]) -> list[Delta]:
         """The retractions of several inputs: each joined row is retracted by the part of it that leaves first."""
-        buffers = {i: self._buffer(i) for i in retractions}
         for i, delta in retractions.items():
-            buffers[i].retract(delta)
+            self.stems.stems[i].retract(delta)
         changes: list[Delta] = []
         for i, delta in retractions.items():
             changes += self.probes[i].finished(step, self.stems.results(step, i, delta, retracting=True))
-        for buffer in buffers.values():
-            buffer.forget_leaving()
+        for i in retractions:
+            self.stems.stems[i].forget_leaving()
         return changes
-
-    def _buffer(self, i: int) -> StateBuffer:
-        """The buffer of an input that retracts rows."""
-        stem = self.stems.stems[i]
-        assert isinstance(stem, BufferStem), "tuples of streams are never retracted"
-        return stem.buffer
 
     def details(self) -> list[str]:
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]

@@ -10,10 +10,12 @@ from eddyline.arrays import Ints
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.buffer_stem import BufferStem
+from eddyline.operators.joins.count_stem import CountStem
 from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.routes import Layout, Partial, follow
 from eddyline.operators.joins.stem import Stem
 from eddyline.operators.room import byte_text
+from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
 from eddyline.plan.physical import ProbeStep
@@ -40,7 +42,10 @@ class Stems:
         return [self._stem(i, logs) for i in range(len(self.node.inputs))]
 
     def _stem(self, i: int, logs: Logs) -> Stem:
-        source, keys = self.node.streams[i], self.node.keys[i]
+        source, counted, keys = self.node.streams[i], self.node.counted[i], self.node.keys[i]
+        if counted is not None:
+            (window,) = (o for o in self._children[i].walk() if isinstance(o, CountWindow))
+            return CountStem(counted, window, keys)
         if source is None:
             return BufferStem(self.node.buffers[i], self.node.inputs[i], keys)
         (scan,) = (o for o in self._children[i].walk() if isinstance(o, StreamScan))

@@ -55,6 +55,10 @@ class GrowingArray:
             memory[: self._count] = self.values
             self._memory = memory
 
+    def truncate(self, count: int) -> None:
+        """Drops the values from a position on. What is appended next overwrites them, also in views."""
+        self._count = count
+
     def keep(self, rows: slice | npt.NDArray[Any]) -> None:
         """Keeps these values only."""
         kept = self.values[rows]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.keys.hash_chains import END, count_matches, link, list_matches, some_matches, without_oldest
+from eddyline.index.keys.hash_chains import END, Chains, count_matches, link, list_matches, some_matches, without_oldest
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import Delta
@@ -97,6 +97,10 @@ class KeyIndex:
     def some_matches(self, wanted: Ints, low: int, high: int, most: int) -> tuple[Ints, Ints, int]:
         """As `matches`, and their number; if they are more than `most`, they are not listed."""
         return some_matches(wanted, low, high, self._heads.values, self._older.values, most)
+
+    @property
+    def chains(self) -> Chains:
+        return Chains(self._heads.values, self._older.values)
 
     def drop_oldest(self, dropped: int) -> None:
         """Drops the oldest rows; the others are renumbered."""

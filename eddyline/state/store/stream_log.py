@@ -21,11 +21,13 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
 from eddyline.index.runtime.garbage import worth_compacting
+from eddyline.index.timelines.count_windows import OrderedRows
 from eddyline.state.delta import MAX, MIN, Delta, concat
 from eddyline.state.pages import Pages, Saved
 from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_columns
 from eddyline.state.store.growing import ColumnView, GrowingArray, GrowingColumn
 from eddyline.state.store.key_index import KeyIndex
+from eddyline.state.store.time_order import TimeOrder
 
 BLOCK = 1024  # rows for which the highest event time up to their end is known
 PAGE = 8192  # rows that are saved together
@@ -72,6 +74,7 @@ class StreamLog:
 
     def _clear(self) -> None:
         self._columns = [GrowingColumn(x) for x in self.types]
+        self._time_order: TimeOrder | None = None  # once a reader needs it
         self.unchecked = 0  # rows appended since the last `evict`
         self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
@@ -102,10 +105,11 @@ class StreamLog:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of rows and key indexes; what segments cache is not counted."""
+        """The bytes of rows, their order and key indexes; what segments cache is not counted."""
         self._flush()
         columns = sum(c.nbytes for c in self._columns)
-        return columns + self._arrivals.nbytes + sum(i.nbytes for i in self.indexes.values())
+        order = 0 if self._time_order is None else self._time_order.nbytes
+        return columns + self._arrivals.nbytes + order + sum(i.nbytes for i in self.indexes.values())
 
     def append(self, batch: Delta) -> None:
         """Adds arriving tuples. They are copied when rows are read; those that only snapshots need may never be."""
@@ -166,6 +170,12 @@ class StreamLog:
             index.extend(self.rows(len(index), len(self)))
         return index
 
+    def in_time_order(self) -> OrderedRows:
+        """Its rows in the order (event time, arrival); valid until rows are appended or dropped."""
+        if self._time_order is None:
+            self._time_order = TimeOrder()
+        return self._time_order.rows(self.ts)
+
     def segments(self, upto: int) -> list[LogSegment]:
         """Segments that cover the rows before a position. What is cut off at the position is not cached."""
         self._flush()
@@ -210,11 +220,14 @@ class StreamLog:
             index.drop_oldest(dropped)
             if index.is_sparse:
                 self.indexes.pop(key).in_use = False  # it is made anew on its next use
+        if self._time_order is not None:
+            self._time_order.drop_oldest(dropped)
         self._renumbered()
 
     def _keep(self, needed: Mask) -> None:
         self._keep_rows(np.nonzero(needed)[0])
         self._drop_indexes()
+        self._time_order = None
         self._dropped, self._pages = 0, {}
         self._renumbered()
 

@@ -7,26 +7,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.index.timelines.count_windows import enter_and_leave, in_windows
+from eddyline.index.timelines.count_windows import OrderedRows, count_windows, enter_and_leave, first_places
 from eddyline.state.delta import MAX
 from tests.index.timelines.operations import lines_executed
 from tests.nightly import TIMES
 
-Log = list[tuple[int, int]]  # (event time, arrival), in that order
+Log = list[tuple[int, int]]  # (event time, row), in that order; rows are numbered as they arrive
 
 
 def held(log: Log, upto: int, n: int, since: int) -> list[int]:
-    """The positions in a window after so many rows of the log."""
-    return [p for p in range(upto) if log[p][1] >= since][-n:] if n > 0 else []
+    """The rows in a window after so many rows in the order of event times."""
+    return [row for _, row in log[:upto] if row >= since][-n:] if n > 0 else []
 
 
 def some_log(rnd: Random, size: int) -> Log:
-    arrivals = rnd.sample(range(3 * size + 1), size)
-    return sorted((rnd.randint(0, size), a) for a in arrivals)
+    """Rows with event times that are up to some distance out of order."""
+    distance = rnd.choice([0, 2, size])
+    return sorted((max(0, row + rnd.randint(-distance, 0)), row) for row in range(size))
 
 
-def arrays(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(np.array([row[i] for row in log], np.int64) for i in (0, 1))  # type: ignore[return-value]
+def ordered(log: Log) -> OrderedRows:
+    order = np.array([row for _, row in log], np.int32)
+    ts = np.empty(len(log), np.int64)
+    ts[order] = [t for t, _ in log]
+    return OrderedRows(order, ts, int(np.abs(order - np.arange(len(order))).max(initial=0)))
+
+
+def some_windows(rnd: Random, log: Log) -> tuple[Any, Any]:
+    size = np.array([rnd.randint(-1, 8) for _ in range(6)])
+    return size, np.array([rnd.choice([0, rnd.randint(0, len(log))]) for _ in range(6)])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -34,18 +43,17 @@ def test_changes_make_every_window_hold_the_n_latest_rows_at_every_instant(seed:
     rnd = Random(f"windows {seed}")
     for _ in range(100 * TIMES):
         log = some_log(rnd, rnd.randint(1, 25))
-        ts, first = arrays(log)
-        size = np.array([rnd.randint(-1, 8) for _ in range(6)])
-        since = np.array([rnd.choice([0, rnd.randint(0, 60)]) for _ in range(6)])
+        rows, (size, since) = ordered(log), some_windows(rnd, log)
         # Steps end between instants: rows of one event time enter together.
         cuts = [p for p in range(1, len(log)) if log[p][0] > log[p - 1][0] and rnd.random() < 0.4]
         counts: Counter[Any] = Counter()
         for shown, upto in zip([0, *cuts], [*cuts, len(log)], strict=True):
+            windows = count_windows(rows, size, since, shown)
             for window, sign, row, begin, end, cause in zip(
-                *(x.tolist() for x in enter_and_leave(ts, first, shown, upto, size, since)), strict=True
+                *(x.tolist() for x in enter_and_leave(rows, windows, shown, upto)), strict=True
             ):
                 assert begin <= end
-                assert (begin, first[cause] >= since[window]) == (log[cause][0], True)
+                assert (begin, cause >= since[window]) == (rows.ts[cause], True)
                 for t in range(begin, min(end, 30) + 1):
                     counts[window, row, t] += sign
             now = log[upto - 1][0]
@@ -58,33 +66,34 @@ def test_changes_make_every_window_hold_the_n_latest_rows_at_every_instant(seed:
             assert inside == set(held(log, upto, int(size[w]), int(since[w]))), (seed, t, log, size, since)
 
 
-def test_rows_that_are_kept_are_those_in_some_window_and_those_still_to_enter() -> None:
-    rnd = Random("kept")
+def test_the_first_place_of_a_window_is_that_of_its_oldest_row() -> None:
+    rnd = Random("first")
     for _ in range(200 * TIMES):
         log = some_log(rnd, rnd.randint(1, 25))
-        _, first = arrays(log)
+        rows, (size, since) = ordered(log), some_windows(rnd, log)
         shown = rnd.randint(0, len(log))
-        size = np.array([rnd.randint(-1, 5) for _ in range(4)])
-        since = np.array([rnd.choice([0, rnd.randint(0, 60)]) for _ in range(4)])
-        windows = [p for n, s in zip(size, since, strict=True) for p in held(log, shown, int(n), int(s))]
-        kept = in_windows(first, shown, size, since)
-        assert np.nonzero(kept)[0].tolist() == sorted({*windows, *range(shown, len(log))})
+        places = first_places(count_windows(rows, size, since, shown), shown).tolist()
+        for place, n, s in zip(places, size.tolist(), since.tolist(), strict=True):
+            inside = held(log, shown, n, s)
+            assert place == (log.index((int(rows.ts[inside[0]]), inside[0])) if inside else shown)
 
 
 def test_rows_of_one_instant_beyond_the_size_are_not_sent() -> None:
-    ts, first = np.array([5, 5, 5]), np.array([0, 1, 2])
-    found = enter_and_leave(ts, first, 0, 3, np.array([2]), np.array([0]))
-    assert [x.tolist() for x in found] == [[0, 0], [1, 1], [1, 2], [5, 5], [MAX, MAX], [1, 2]]
+    rows = ordered([(5, 0), (5, 1), (5, 2)])
+    windows = count_windows(rows, np.array([2]), np.array([0]), 0)
+    changes = enter_and_leave(rows, windows, 0, 3)
+    assert [x.tolist() for x in changes] == [[0, 0], [1, 1], [1, 2], [5, 5], [MAX, MAX], [1, 2]]
 
 
-def test_a_window_that_has_seen_the_whole_log_costs_its_changes_not_its_size() -> None:
-    ts = first = np.arange(4000)
+def test_a_window_costs_its_changes_not_its_size() -> None:
+    rows = ordered([(t, t) for t in range(4000)])
 
-    def work(n: int, windows: int) -> int:
-        size, since = np.full(windows, n), np.zeros(windows, np.int64)
-        return lines_executed(lambda: enter_and_leave.py_func(ts, first, 3999, 4000, size, since))
+    def work(n: int, windows: int, since: int) -> int:
+        of = count_windows(rows, np.full(windows, n), np.full(windows, since), 3999)
+        return lines_executed(lambda: enter_and_leave.py_func(rows, of, 3999, 4000))
 
-    work(5, 0)  # loads the kernels that it calls
-    fixed = work(5, 0)
-    assert work(3000, 50) - fixed == work(5, 50) - fixed
-    assert work(5, 500) - fixed <= 10.1 * (work(5, 50) - fixed)
+    for since in (0, 500):
+        work(5, 1, since)  # loads the kernels that it calls
+        fixed = work(5, 0, since)
+        assert work(3000, 50, since) - fixed == work(5, 50, since) - fixed
+        assert work(5, 500, since) - fixed <= 10.1 * (work(5, 50, since) - fixed)
