@@ -14,9 +14,9 @@ from itertools import permutations
 
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
+from benchmarks.yardsticks.general_orders import general_orders
 from eddyline.routing.global_orders import heuristic_order
 from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule, time_window
-from eddyline.routing.probe_orders import general_orders
 from eddyline.routing.route_search import join_cost, multiway_cost
 
 Streams = Sequence[tuple[float, float, float]]  # rate, window length and distinct values of each

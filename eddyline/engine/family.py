@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from eddyline.engine.join_options import forced_order, names_of, refuse_join_options
 from eddyline.errors import BindError, did_you_mean
 from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.plan import physical
 from eddyline.plan.build import plan
 from eddyline.plan.nodes import Node
-from eddyline.plan.physical import PhysicalNode
+from eddyline.plan.physical import JoinMethod, PhysicalNode
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 from eddyline.sql.cursor import short
@@ -29,6 +30,9 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "most_bytes": (),  # a number: the most bytes of joined rows and changes the family may build in one step
     "evaluate": (),  # a length of event time: how often collected tuples are evaluated, instead of when they arrive
     "expire": (),  # a length of event time: how often expired rows are dropped, instead of when buffers are rearranged
+    "join": ("hash", "nested loop", "hybrid"),  # whether joins look partners up by key, or scan windows
+    "index_entries": (),  # a number: the most index entries of a hybrid join
+    "order": (),  # names of inputs: the order in which tuples probe them, instead of one that follows the data
 }
 LENGTHS = ("evaluate", "expire")
 MOST_CHANGES = 10_000_000
@@ -51,7 +55,8 @@ class Family:
 
     def __post_init__(self) -> None:
         self.plan = plan(self.bound.query)
-        self.physical = physical_plan(self.plan, self.emit, self.strategy)
+        order = forced_order(self.bound.query, self.options["order"]) if "order" in self.options else None
+        self.physical = physical_plan(self.plan, self.emit, self.strategy, self.join_method, order)
         self.queries = QueryTable(self.bound.params)
         self._refuse_options_without_effect()
 
@@ -71,6 +76,16 @@ class Family:
     def strategy(self) -> str:
         """How joins over ranges find the queries that a tuple affects."""
         return self.options.get("strategy", "auto")
+
+    @property
+    def join_method(self) -> JoinMethod:
+        """How its joins find partners."""
+        return next(m for m in get_args(JoinMethod) if m == self.options.get("join", "hash"))
+
+    @property
+    def index_entries(self) -> int:
+        """The most index entries of each of its joins, if they are hybrid."""
+        return int(self.options.get("index_entries", 0))
 
     @property
     def split(self) -> str:
@@ -121,6 +136,7 @@ class Family:
                 "expire has no effect on a query that keeps no rows.",
                 hint="Leave it out: selections and projections have no state from which rows could be dropped.",
             )
+        refuse_join_options(self.options, self.physical)
 
     def reads(self) -> set[str]:
         """The streams, tables and views it reads, in lower case."""
@@ -139,14 +155,21 @@ def check_options(options: Mapping[str, Any]) -> dict[str, str]:
                     f"{key} cannot be {short(str(value))!r}.",
                     hint=f"It is a length of event time: {key} = '5 seconds', '250 milliseconds', '0 seconds'.",
                 )
+        elif key == "order":
+            names_of(str(value))
         elif not OPTIONS[key]:
             if not str(value).isdecimal() or not 0 < int(value) < 2**62:
                 raise BindError(f"{key} cannot be {value!r}.", hint="It is a whole number above zero.")
         elif value not in OPTIONS[key]:
             raise BindError(f"{key} cannot be {value!r}.", hint=did_you_mean(str(value), OPTIONS[key]))
-    return {
-        k: str(v) if k not in LENGTHS else length_text(_microseconds(str(v)) or 0) for k, v in sorted(options.items())
-    }
+    return {k: _normal_text(k, str(v)) for k, v in sorted(options.items())}
+
+
+def _normal_text(key: str, value: str) -> str:
+    """The value of an option, so that equal values have equal texts."""
+    if key in LENGTHS:
+        return length_text(_microseconds(value) or 0)
+    return ", ".join(names_of(value)) if key == "order" else value
 
 
 def length_text(micros: int) -> str:

@@ -257,6 +257,9 @@ class Expirations(_PerQuery):
     """Emits a `-` for every row that expires, for emit = 'all'."""
 
 
+JoinMethod = Literal["hash", "nested loop", "hybrid"]
+
+
 @dataclass(frozen=True)
 class Key:
     """A search key of a SteM: expressions over its rows, and the query if both sides are attached."""
@@ -273,6 +276,7 @@ class ProbeStep:
     key: int
     exprs: tuple[Expr, ...]
     conditions: Expr | None  # checked once this input is joined
+    scans: bool = False  # whether equalities are among the conditions, and no key is used
 
 
 @dataclass(frozen=True)
@@ -323,6 +327,10 @@ class StemJoin(PhysicalNode):
     ranges: tuple[RangeProbe | None, ...]
     frozen_table: int | None = None  # the position of a non-retroactive table: it is probed and never probes
     strategy: str | None = None  # how a tuple finds the queries it affects along its axes; None: estimated for each
+    predicate: Expr | None = None  # without parameters, over the joined rows: what keys and conditions of probes check
+    method: JoinMethod = "hash"
+    forced: tuple[int, ...] | None = None  # all inputs in the order that was asked for; None: it follows the data
+    scanned: frozenset[int] = frozenset()  # the inputs that are searched without a key
 
     @property
     def stored(self) -> tuple[int, ...]:

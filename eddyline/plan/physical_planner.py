@@ -25,18 +25,28 @@ from eddyline.sql.bound import Aggregate, Expr, Window
 Waiting = nodes.Distinct | nodes.Negation | nodes.Intersect | nodes.GroupBy
 
 
-def physical_plan(plan: nodes.Node, emit: str = "changes", strategy: str = "auto") -> PhysicalNode:
+def physical_plan(
+    plan: nodes.Node,
+    emit: str = "changes",
+    strategy: str = "auto",
+    method: physical.JoinMethod = "hash",
+    order: tuple[int, ...] | None = None,
+) -> PhysicalNode:
     """The physical plan of a family.
 
     `emit`: "all" adds a `-` for every expiration. `strategy`: how joins over ranges find the queries a tuple affects.
+    `method`: how joins find partners. `order`: that of the inputs of its join of several streams; None: it follows the
+    data.
     """
-    root = _attached(_Planner(strategy).plan(plan))
+    root = _attached(_Planner(strategy, method, order).plan(plan))
     return physical.Expirations(Pattern.STR, (root,)) if emit == "all" else root
 
 
 @dataclass(frozen=True)
 class _Planner:
     strategy: str
+    method: physical.JoinMethod = "hash"
+    order: tuple[int, ...] | None = None
     clustered: bool = False  # whether the node is inside a cluster; clusters are not nested
 
     def plan(self, node: nodes.Node) -> PhysicalNode:
@@ -66,7 +76,8 @@ class _Planner:
                     children = [_attached(c) for c in children]
                 return physical.UnionAll(pattern, tuple(children))
             case nodes.Join():
-                return self._joined(stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition))
+                inputs = [self.plan(i) for i in node.inputs]
+                return self._joined(stem_join(pattern, inputs, node.condition, method=self.method, order=self.order))
             case nodes.TableJoin():
                 return self._joined(self._table_join(pattern, node))
             case nodes.Distinct():
@@ -90,10 +101,11 @@ class _Planner:
         inputs, lifted = _with_lifted(node.inputs)
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
-            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen)
+            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen, method=self.method)
             if join.ranged:
                 return join
-        return stem_join(pattern, [self.plan(i) for i in node.inputs], node.condition, frozen)
+        planned = [self.plan(i) for i in node.inputs]
+        return stem_join(pattern, planned, node.condition, frozen, method=self.method)
 
     def _joined(self, join: physical.StemJoin) -> physical.StemJoin:
         """The join with the requested strategy."""

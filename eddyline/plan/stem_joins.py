@@ -1,14 +1,20 @@
-"""Planning of joins over SteMs: probe orders, keys, first filters and range probes. (Document 1, section 3.3.)"""
+"""Planning of joins over SteMs: probe orders, keys, first filters and range probes. (Document 1, section 3.3.)
+
+An input is looked up by a key, or scanned (document 2: hash, nested-loop and hybrid joins). The planner can make the
+steps of any order of probes, so that a running join can take another one (`replanned`): rows, keys that exist and
+conditions with parameters stay as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 from eddyline.plan.equalities import inlined
 from eddyline.plan.equality_classes import EqualityClasses, is_equality
-from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of, text
+from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, params_of
+from eddyline.plan.join_shape import JoinShape
 from eddyline.plan.patterns import Pattern
 from eddyline.plan.physical import (
     Buffer,
@@ -17,6 +23,7 @@ from eddyline.plan.physical import (
     CountWindow,
     Filter,
     FirstFilter,
+    JoinMethod,
     Key,
     PhysicalNode,
     ProbeStep,
@@ -25,36 +32,63 @@ from eddyline.plan.physical import (
     StreamInput,
     StreamScan,
 )
-from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
-from eddyline.sql.bound import Column, Expr
+from eddyline.plan.range_probes import PendingWindow, range_probes
+from eddyline.sql.bound import Call, Column, Expr
+from eddyline.types import BOOLEAN
+
+Choose = Callable[[set[int], list[int]], int]  # the input to probe next, of those that are left, after the bound ones
 
 
 def stem_join(
-    pattern: Pattern, inputs: Sequence[PhysicalNode], condition: Expr | None, frozen_table: int | None = None
+    pattern: Pattern,
+    inputs: Sequence[PhysicalNode],
+    condition: Expr | None,
+    frozen_table: int | None = None,
+    *,
+    method: JoinMethod = "hash",
+    order: Sequence[int] | None = None,
 ) -> StemJoin:
-    """The join of the inputs; `frozen_table` is the position of a non-retroactive table among them."""
-    return _JoinPlanner(inputs, condition).plan(pattern, frozen_table)
+    """The join of the inputs; `frozen_table` is the position of a non-retroactive table among them.
+
+    `order`: all inputs in the order in which the changes of each probe the others; None: it follows the data."""
+    scanned = range(len(inputs)) if method != "hash" else ()  # a hybrid join chooses its indexes while it runs
+    return _JoinPlanner(inputs, condition, scanned).plan(pattern, frozen_table, method, order)
+
+
+def replanned(join: StemJoin, orders: Sequence[Sequence[int]], scanned: Collection[int]) -> StemJoin:
+    """The join with other probes: the changes of input i probe the inputs of `orders[i]` in turn; those in `scanned`
+    are searched without a key. New keys are added behind those that exist."""
+    planner = _JoinPlanner(join.inputs, join.predicate, scanned)
+    planner.keys = [list(keys) for keys in join.keys]
+    probes = tuple(planner.route(i, _following(order)) for i, order in enumerate(orders))
+    keys = tuple(tuple(k) for k in planner.keys)
+    return replace(join, probes=probes, keys=keys, scanned=frozenset(scanned))
+
+
+def _following(order: Sequence[int]) -> Choose:
+    return lambda bound, options: next(i for i in order if i in options)
 
 
 class _JoinPlanner:
-    def __init__(self, inputs: Sequence[PhysicalNode], condition: Expr | None) -> None:
+    def __init__(self, inputs: Sequence[PhysicalNode], condition: Expr | None, scanned: Collection[int] = ()) -> None:
         self.inputs = tuple(inputs)
+        self.scanned = frozenset(scanned)
         self.starts = tuple(accumulate((len(i.types) for i in inputs), initial=0))
         parts = conjuncts(condition)
         self.static = [p for p in parts if not params_of(p)]
         self.with_params = [p for p in parts if params_of(p)]
         self.keys: list[list[Key]] = [[] for _ in inputs]
-        self.equal = EqualityClasses()
-        for part in self.static:
-            if is_equality(part):
-                self.equal.add(*part.args)
+        self.shape = JoinShape(all_of(self.static), self.starts[:-1])
 
-    def plan(self, pattern: Pattern, frozen_table: int | None) -> StemJoin:
+    def plan(
+        self, pattern: Pattern, frozen_table: int | None, method: JoinMethod, order: Sequence[int] | None
+    ) -> StemJoin:
         n = len(self.inputs)
         windows = tuple(
             PendingWindow(w.time + self.starts[i], w.size) for i, child in enumerate(self.inputs) for w in child.pending
         )
-        probes = tuple(self._order(i) for i in range(n))
+        choices = [self._most_equalities(i) if order is None else _following(order) for i in range(n)]
+        probes = tuple(self.route(i, choose) for i, choose in enumerate(choices))
         join = StemJoin(
             pattern,
             self.inputs,
@@ -68,55 +102,57 @@ class _JoinPlanner:
             filters=tuple(self._first_filter(i) for i in range(n)),
             ranges=(None,) * n,
             frozen_table=frozen_table,
+            predicate=all_of(self.static),
+            method=method,
+            forced=None if order is None else tuple(order),
+            scanned=self.scanned,
         )
-        if n != 2 or not join.attached or any(i.attached for i in self.inputs):
+        if n != 2 or not join.attached or any(i.attached for i in self.inputs) or method != "hash":
             return join
         conditions = [c for c in (join.condition, probes[0][0].conditions) if c is not None]
         return replace(join, ranges=range_probes(all_of(conditions), windows, self.starts[:-1]))
 
-    def _order(self, start: int) -> tuple[ProbeStep, ...]:
-        """The order in which changes of one input probe the others: the input with most usable equalities first."""
+    def route(self, start: int, choose: Choose) -> tuple[ProbeStep, ...]:
+        """The steps of the changes of one input; `choose` names the input to probe next."""
         bound = {start}
         waiting = list(self.static)
         proved = EqualityClasses()  # by the keys probed so far
         alone = self._ready(waiting, bound)  # conditions on the first input only; checked with the first probe
         steps: list[ProbeStep] = []
         while len(bound) < len(self.inputs):
-            options = [i for i in range(len(self.inputs)) if i not in bound]
-            best = max(options, key=lambda i: (len(self._equalities(start, bound, i)), self._selects(i), -i))
-            pairs = self._equalities(start, bound, best)
-            with_query = self.inputs[best].attached and any(self.inputs[b].attached for b in bound)
-            own = tuple(self._own(k, best) for _, k in pairs)
+            new = choose(bound, [i for i in range(len(self.inputs)) if i not in bound])
+            pairs = self.shape.pairs(start, bound, new)
+            with_query = self.inputs[new].attached and any(self.inputs[b].attached for b in bound)
             for pair in pairs:
                 proved.add(*pair)
             waiting = [w for w in waiting if not (is_equality(w) and proved.equal(*w.args))]
-            bound.add(best)
-            conditions = all_of(c for c in (alone, self._ready(waiting, bound)) if c is not None)
+            bound.add(new)
+            scans = new in self.scanned
+            equal = [Call("eq", pair, BOOLEAN) for pair in pairs] if scans else []
+            pairs = [] if scans else pairs
+            conditions = all_of(c for c in (alone, *equal, self._ready(waiting, bound)) if c is not None)
             alone = None
-            key = self._key(best, Key(own, with_query))
-            steps.append(ProbeStep(best, key, tuple(e for e, _ in pairs), conditions))
+            key = self._key(new, Key(tuple(self.shape.own(k, new) for _, k in pairs), with_query))
+            steps.append(ProbeStep(new, key, tuple(e for e, _ in pairs), conditions, scans))
         return tuple(steps)
+
+    def _most_equalities(self, start: int) -> Choose:
+        """Before anything is measured: the input with most usable equalities, then one whose rows queries select."""
+
+        def choose(bound: set[int], options: list[int]) -> int:
+            return max(options, key=lambda i: (len(self.shape.pairs(start, bound, i)), self._selects(i), -i))
+
+        return choose
 
     def _selects(self, i: int) -> bool:
         """Whether queries select rows of an input: few of them will be left."""
-        return any(self._inputs_of(p) == {i} for p in self.with_params)
+        return any(self.shape.inputs_of(p) == {i} for p in self.with_params)
 
     def _ready(self, waiting: list[Expr], bound: set[int]) -> Expr | None:
         """Removes from `waiting` and returns the conditions over bound inputs only."""
-        ready = [w for w in waiting if self._inputs_of(w) <= bound]
+        ready = [w for w in waiting if self.shape.inputs_of(w) <= bound]
         waiting[:] = [w for w in waiting if not any(w is r for r in ready)]
         return all_of(ready)
-
-    def _equalities(self, start: int, bound: set[int], new: int) -> list[tuple[Expr, Expr]]:
-        """(expression over bound inputs, equal expression over the new input), by the equalities and what follows from
-        them; preferably over the input where the route starts, so that routes through other inputs look alike."""
-        pairs = []
-        for members in self.equal.classes():
-            of = {e: self._inputs_of(e) for e in members}
-            known = [e for e in members if of[e] and of[e] <= bound]
-            known.sort(key=lambda e: of[e] != {start})
-            pairs += [(known[0], e) for e in members if of[e] == {new}] if known else []
-        return sorted(pairs, key=lambda pair: text(self._own(pair[1], new)))
 
     def _key(self, i: int, key: Key) -> int:
         if key not in self.keys[i]:
@@ -159,19 +195,12 @@ class _JoinPlanner:
     def _first_filter(self, i: int) -> FirstFilter | None:
         """The conditions with parameters that can filter the tuples of an input before they are joined."""
         # A condition that may overflow is checked on joined rows only: a tuple without a partner must not fail a query.
-        own = [p for p in self.with_params if self._inputs_of(p) == {i} and not may_overflow(p)]
+        own = [p for p in self.with_params if self.shape.inputs_of(p) == {i} and not may_overflow(p)]
         child = self.inputs[i]
         if any(c.attached for c in self.inputs) or child.retracts or not child.reads_streams:
             return None
-        condition = all_of(self._own(p, i) for p in own)
+        condition = all_of(self.shape.own(p, i) for p in own)
         if condition is None:
             return None
         always = calls_functions(condition) or len(self.inputs) > 2
         return FirstFilter(condition, carries=len(own) == len(self.with_params), always=always)
-
-    def _own(self, expr: Expr, i: int) -> Expr:
-        """An expression over an input's own columns."""
-        return move_columns(expr, lambda c: c - self.starts[i])
-
-    def _inputs_of(self, expr: Expr) -> set[int]:
-        return inputs_of(expr, self.starts[:-1])

@@ -12,7 +12,7 @@ from itertools import permutations
 
 from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule
 from eddyline.routing.probe_costs import ProbeCosts
-from eddyline.routing.route_search import multiway_cost, pass_cost
+from eddyline.routing.route_search import multiway_cost
 
 Order = tuple[int, ...]
 SLACK = 1.0 + 1e-9  # sums in another order differ in their last digits
@@ -21,16 +21,10 @@ SLACK = 1.0 + 1e-9  # sums in another order differ in their last digits
 def heuristic_order(statistics: JoinStatistics, graph: JoinGraph, schedule: Schedule = EAGER) -> Order:
     """The order for a multi-way join, in which new rows go first and then follow it."""
     whole_windows = ProbeCosts(statistics, graph, None, schedule)
-    return _heuristic(whole_windows, lambda order: multiway_cost(statistics, graph, order, schedule))
+    return heuristic(whole_windows, lambda order: multiway_cost(statistics, graph, order, schedule))
 
 
-def general_heuristic_order(costs: ProbeCosts) -> Order:
-    """The order for new rows of one origin in a general lazy join, where they may be at any place.
-    Sizes count only the new rows of the origin, as section 5.2 says."""
-    return _heuristic(costs, lambda order: pass_cost(costs, order))
-
-
-def _heuristic(sizes: ProbeCosts, cost: Callable[[Order], float]) -> Order:
+def heuristic(sizes: ProbeCosts, cost: Callable[[Order], float]) -> Order:
     order = by_selectivity(sizes, cost)
     for fast in fast_inputs(sizes.statistics):
         rest, place = [i for i in order if i != fast], order.index(fast)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 Inputs = frozenset[int]
 
@@ -113,15 +114,30 @@ def time_window(rate: float, length: float, distinct: float, buckets: float = 1.
     return InputStatistics(rate, rate * length, {0: distinct}, buckets)
 
 
-def drifted(old: JoinStatistics, new: JoinStatistics, threshold: float) -> bool:
-    """Whether a rate, a number of rows or distinct values, or a selectivity has grown or shrunk by more than the factor
-    `threshold`, so that orders should be chosen anew."""
-    return any(_ratio(a, b) > threshold for a, b in zip(_measures(old), _measures(new), strict=True))
+class Drift(NamedTuple):
+    """The measure that has changed by the largest factor."""
+
+    factor: float
+    what: str
+    old: float
+    new: float
 
 
-def _measures(statistics: JoinStatistics) -> Sequence[float]:
-    of_inputs = [m for i in statistics.inputs for m in (i.rate, i.rows, *(i.distinct[c] for c in sorted(i.distinct)))]
-    return [*of_inputs, *(m for t in statistics.thetas for m in (t.selectivity, t.cost))]
+def drift(old: JoinStatistics, new: JoinStatistics) -> Drift:
+    """How far statistics have moved: orders should be chosen anew if a rate, a number of rows or distinct values, or a
+    selectivity has grown or shrunk by much."""
+    pairs = zip(_measures(old), _measures(new), strict=True)
+    return max((Drift(_ratio(a, b), what, a, b) for (what, a), (_, b) in pairs), key=lambda d: d.factor)
+
+
+def _measures(statistics: JoinStatistics) -> Sequence[tuple[str, float]]:
+    measures = list[tuple[str, float]]()
+    for n, i in enumerate(statistics.inputs, 1):
+        measures += [(f"rate of input {n}", i.rate), (f"rows of input {n}", i.rows)]
+        measures += [(f"distinct keys of input {n}", i.distinct[c]) for c in sorted(i.distinct)]
+    for t, theta in enumerate(statistics.thetas, 1):
+        measures += [(f"selectivity of condition {t}", theta.selectivity), (f"cost of condition {t}", theta.cost)]
+    return measures
 
 
 def _ratio(a: float, b: float) -> float:

@@ -39,15 +39,24 @@ class Route:
         return tuple(s.target for s in self.steps if s.action == "probe")
 
 
-class RouteSearch:
-    """A search for one origin. `paid` is a prefix of probes that other joins make anyway: the route takes it first, and
-    only the share 1 - `credit` of its cost counts."""
+class Paid(NamedTuple):
+    """A prefix of probes that other joins make anyway: by probe, the input, and the share of its cost that they pay."""
 
-    def __init__(self, costs: ProbeCosts, choices: Choices, paid: Sequence[int] = (), credit: float = 1.0) -> None:
-        self.costs, self.choices, self.credit = costs, choices, credit
+    probes: tuple[int, ...] = ()
+    credits: tuple[float, ...] = ()
+
+
+NOTHING_PAID = Paid()
+
+
+class RouteSearch:
+    """A search for one origin. The route takes the prefix `paid` first, and less its credits counts."""
+
+    def __init__(self, costs: ProbeCosts, choices: Choices, paid: Paid = NOTHING_PAID) -> None:
+        self.costs, self.choices = costs, choices
         start = frozenset(() if costs.origin is None else (costs.origin,))
-        along = accumulate(paid, lambda bound, new: bound | {new}, initial=start)
-        self.paid: Mapping[Inputs, int] = dict(zip(along, paid, strict=False))
+        along = accumulate(paid.probes, lambda bound, new: bound | {new}, initial=start)
+        self.paid: Mapping[Inputs, tuple[int, float]] = dict(zip(along, zip(*paid, strict=True), strict=False))
         self._rest: dict[tuple[Inputs, frozenset[int]], tuple[float, Step | None]] = {}
 
     def rest(self, bound: Inputs, evaluated: frozenset[int] = frozenset()) -> tuple[float, Step | None]:
@@ -67,14 +76,14 @@ class RouteSearch:
             options.append((costs.evaluation(bound, evaluated, theta) + rest, Step("evaluate", theta)))
         for new in self._next(bound):
             rest, _ = self.rest(bound | {new}, evaluated)
-            charged = 1.0 - self.credit if bound in self.paid else 1.0
+            charged = 1.0 - self.paid[bound][1] if bound in self.paid else 1.0
             options.append((charged * costs.probe(bound, evaluated, new) + rest, Step("probe", new)))
         return min(options, key=lambda option: option[0], default=(0.0, None))
 
     def _next(self, bound: Inputs) -> Collection[int]:
         if bound == self.costs.graph.everything:
             return ()
-        return (self.paid[bound],) if bound in self.paid else self.choices(bound)
+        return self.paid[bound][:1] if bound in self.paid else self.choices(bound)
 
     def steps(self, first: int) -> tuple[Step, ...]:
         """The cheapest steps that begin with one input."""

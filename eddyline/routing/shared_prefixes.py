@@ -1,7 +1,8 @@
 """Prefixes of routes that joins share: a trie of steps per origin, with the number of routes through every node.
 
 A step is whatever names a probe to the engine, such as a SteM and its key. Partial results of a node are built once
-for all routes through it, so a new join that follows a path of the trie pays only for the steps beyond it.
+for all routes through it. A route whose queries select tuples needs only a share of them. So a join that follows a path
+of the trie pays for the steps beyond it, and of each step on it for what the other routes do not need.
 (Document 1, section 3.3; `probe_orders.best_orders` gives the credit.)
 """
 
@@ -9,32 +10,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from math import expm1, log1p
 
 from eddyline.routing.join_graph import Inputs
+from eddyline.routing.route_search import Paid
 
 Steps = Sequence[Hashable]
+WHOLE = 1.0 - 1e-9
 NameOf = Callable[[Inputs, int], Hashable]  # the step that probes an input from partial results over the bound ones
 
 
 @dataclass
 class _Node:
     routes: int = 0
+    whole: int = 0  # routes that need all partial results of the step
+    missed: float = 0.0  # of the others: the logarithm of the share that none of them needs
     children: dict[Hashable, _Node] = field(default_factory=dict)
+
+    def count(self, share: float, routes: int) -> None:
+        self.routes += routes
+        if share >= WHOLE:
+            self.whole += routes
+        else:
+            self.missed += routes * log1p(-share)
+
+    @property
+    def credit(self) -> float:
+        """The share of the partial results that some route needs, if they need them independently."""
+        return 1.0 if self.whole else -expm1(self.missed)
 
 
 class SharedPrefixes:
     def __init__(self) -> None:
         self._origins: dict[Hashable, _Node] = {}
 
-    def add(self, origin: Hashable, steps: Steps) -> None:
-        """A join begins to use a route."""
+    def add(self, origin: Hashable, steps: Steps, shares: Sequence[float] = ()) -> None:
+        """A join begins to use a route; `shares`: by step, how many of the partial results its queries still need. All
+        of them, if it is not given."""
         node = self._origins.setdefault(origin, _Node())
         node.routes += 1
-        for step in steps:
+        for step, share in zip(steps, shares or repeat(1.0), strict=False):
             node = node.children.setdefault(step, _Node())
-            node.routes += 1
+            node.count(share, 1)
 
-    def remove(self, origin: Hashable, steps: Steps) -> None:
+    def remove(self, origin: Hashable, steps: Steps, shares: Sequence[float] = ()) -> None:
         """A join that used a route is dropped, or takes another one. Raises KeyError if no join uses it."""
         path = [(self._origins, origin)]
         for step in steps:
@@ -42,8 +62,8 @@ class SharedPrefixes:
             path.append((siblings[name].children, step))
         if any(name not in siblings for siblings, name in path):
             raise KeyError(steps)
-        for siblings, name in path:
-            siblings[name].routes -= 1
+        for (siblings, name), share in zip(path, (0.0, *(shares or [1.0] * len(steps))), strict=True):
+            siblings[name].count(share, -1)
             if not siblings[name].routes:
                 del siblings[name]
                 return
@@ -56,17 +76,19 @@ class SharedPrefixes:
 
         return sum(below(root) for root in self._origins.values())
 
-    def usable(self, origin: Hashable, start: int, inputs: int, name_of: NameOf) -> list[tuple[int, ...]]:
-        """The paths from an origin that a join of so many inputs can follow, as sequences of its inputs; `start` is its
-        input whose new rows they are. Inputs of a self-join have equal steps: each order of them is a path."""
+    def usable(self, origin: Hashable, start: int, inputs: int, name_of: NameOf) -> list[Paid]:
+        """The paths from an origin that a join of so many inputs can follow, with their credits; `start` is its input
+        whose new rows they are. Inputs of a self-join have equal steps: each order of them is a path."""
         root = self._origins.get(origin)
-        return [] if root is None else list(_paths(root, (start,), inputs, name_of))
+        return [] if root is None else list(_paths(root, (start,), (), inputs, name_of))
 
 
-def _paths(node: _Node, taken: tuple[int, ...], inputs: int, name_of: NameOf) -> Iterator[tuple[int, ...]]:
+def _paths(
+    node: _Node, taken: tuple[int, ...], credits: tuple[float, ...], inputs: int, name_of: NameOf
+) -> Iterator[Paid]:
     bound = frozenset(taken)
     for new in range(inputs):
         child = None if new in bound else node.children.get(name_of(bound, new))
         if child is not None:
-            yield (*taken[1:], new)
-            yield from _paths(child, (*taken, new), inputs, name_of)
+            yield Paid((*taken[1:], new), (*credits, child.credit))
+            yield from _paths(child, (*taken, new), (*credits, child.credit), inputs, name_of)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from math import inf
 from random import Random
 
 import pytest
 
-from eddyline.routing.global_orders import (
-    by_selectivity,
-    general_heuristic_order,
-    heuristic_order,
-)
+from benchmarks.yardsticks.general_orders import general_heuristic_order, general_orders
+from eddyline.routing.global_orders import by_selectivity, heuristic_order
 from eddyline.routing.index_choice import choose_indexes
 from eddyline.routing.join_graph import (
     EAGER,
@@ -21,11 +19,11 @@ from eddyline.routing.join_graph import (
     JoinStatistics,
     Schedule,
     ThetaStatistics,
-    drifted,
+    drift,
     time_window,
 )
 from eddyline.routing.probe_costs import ProbeCosts
-from eddyline.routing.probe_orders import EXHAUSTIVE, best_orders, general_orders
+from eddyline.routing.probe_orders import EXHAUSTIVE, best_orders
 from eddyline.routing.route_search import Step, join_cost, multiway_cost, pass_cost
 from tests.routing.document_joins import EQUAL, FAST_FOURTH, FOUR, TABLE_5, TABLE_6, TABLE_7, streams
 
@@ -216,8 +214,11 @@ def test_statistics_have_drifted_if_one_of_them_changed_by_more_than_the_thresho
 
     def changed(rate: float = 10.0, rows: float = 100.0, distinct: float = 5.0, selectivity: float = 0.5) -> bool:
         of_input = InputStatistics(rate, rows, {0: distinct})
-        return drifted(old, JoinStatistics((of_input,), (ThetaStatistics(selectivity, 1.0),)), threshold=2.0)
+        return drift(old, JoinStatistics((of_input,), (ThetaStatistics(selectivity, 1.0),))).factor > 2.0
 
     assert not changed() and not changed(rate=20.0, rows=50.0, distinct=2.5)
     assert changed(rate=20.1) and changed(rows=49.9) and changed(distinct=2.4) and changed(selectivity=0.2)
     assert changed(rate=0.0), "a stream that stops has changed beyond any threshold"
+    (window,) = old.inputs
+    slower = JoinStatistics((replace(window, rate=4.0, rows=90.0),), old.thetas)
+    assert drift(old, slower)[1:] == ("rate of input 1", 10.0, 4.0)

@@ -9,25 +9,28 @@ import pytest
 from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, time_window
 from eddyline.routing.probe_costs import ProbeCosts
 from eddyline.routing.probe_orders import best_orders
-from eddyline.routing.route_search import pass_cost
+from eddyline.routing.route_search import Paid, pass_cost
 from eddyline.routing.shared_prefixes import SharedPrefixes
 from tests.routing.document_joins import FOUR, TABLE_5
+
+
+def probes(usable: list[Paid]) -> list[tuple[int, ...]]:
+    return [paid.probes for paid in usable]
 
 
 def test_a_route_follows_a_paid_prefix_if_what_remains_is_cheaper() -> None:
     plain = best_orders(TABLE_5, FOUR)
     assert plain[1].probes == (0, 2, 3)
-    shared = best_orders(TABLE_5, FOUR, {1: [(2,), (2, 0)]})
+    shared = best_orders(TABLE_5, FOUR, {1: [Paid((2,), (1.0,)), Paid((2, 0), (1.0, 1.0))]})
     assert [r.probes for r in shared] == [plain[0].probes, (2, 0, 3), plain[2].probes, plain[3].probes]
     assert shared[1].cost == pytest.approx(8 * 300), "8 partial results scan the 300 rows of the last window"
     # One step of it makes the rest dearer than the whole plain route: 4 * 1000 + 8 * 300 against 3800.
-    assert best_orders(TABLE_5, FOUR, {1: [(2,)]}) == plain
+    assert best_orders(TABLE_5, FOUR, {1: [Paid((2,), (1.0,))]}) == plain
 
 
 def test_credit_is_a_share_of_the_cost_of_the_prefix() -> None:
-    dear = {0: [(3, 2)]}
     whole = pass_cost(ProbeCosts(TABLE_5, FOUR, 0), (0, 3, 2, 1))
-    credited = {c: best_orders(TABLE_5, FOUR, dear, credit=c)[0] for c in (0.0, 0.5, 1.0)}
+    credited = {c: best_orders(TABLE_5, FOUR, {0: [Paid((3, 2), (c, c))]})[0] for c in (0.0, 0.5, 1.0)}
     assert credited[0.0] == best_orders(TABLE_5, FOUR)[0], "without credit a shared prefix changes nothing"
     assert credited[1.0].probes == (3, 2, 1)
     prefix = whole - credited[1.0].cost
@@ -43,11 +46,11 @@ def test_usable_paths_are_those_whose_steps_the_join_has() -> None:
     def name(bound: Inputs, new: int) -> tuple[str, str]:
         return "abd"[new], "k"
 
-    assert shared.usable("a", 0, 3, name) == [(1,), (2,), (2, 1)]
-    assert shared.usable("b", 1, 3, name) == [(0,)]
+    assert probes(shared.usable("a", 0, 3, name)) == [(1,), (2,), (2, 1)]
+    assert probes(shared.usable("b", 1, 3, name)) == [(0,)]
     assert shared.usable("d", 2, 3, name) == []
     shared.remove("a", [("d", "k"), ("b", "k")])
-    assert shared.usable("a", 0, 3, name) == [(1,)]
+    assert probes(shared.usable("a", 0, 3, name)) == [(1,)]
     with pytest.raises(KeyError):
         shared.remove("a", [("d", "k")])
 
@@ -55,7 +58,7 @@ def test_usable_paths_are_those_whose_steps_the_join_has() -> None:
 def test_both_inputs_of_a_self_join_can_follow_one_path() -> None:
     shared = SharedPrefixes()
     shared.add("a", ["a"])
-    assert shared.usable("a", 0, 3, lambda bound, new: "a") == [(1,), (2,)]
+    assert probes(shared.usable("a", 0, 3, lambda bound, new: "a")) == [(1,), (2,)]
 
 
 def test_removing_every_route_leaves_no_node() -> None:
@@ -82,3 +85,16 @@ def test_joins_over_common_streams_share_first_probes() -> None:
         for route in best_orders(statistics, graph, prefixes):
             shared.add(join[route.origin], [join[i] for i in route.probes])
     assert shared.nodes() == 8 * (6 + 21)
+
+
+def test_the_credit_of_a_step_is_the_share_that_other_routes_need() -> None:
+    shared = SharedPrefixes()
+    shared.add("a", ["b", "c"], (0.5, 0.01))
+    shared.add("a", ["b", "c"], (0.5, 0.01))
+    (first, second) = shared.usable("a", 0, 3, lambda bound, new: "abc"[new])
+    assert first.credits == pytest.approx((0.75,)) and second.credits == pytest.approx((0.75, 1 - 0.99**2))
+    shared.add("a", ["b"])
+    assert shared.usable("a", 0, 3, lambda bound, new: "abc"[new])[0].credits == (1.0,)
+    shared.remove("a", ["b"])
+    shared.remove("a", ["b", "c"], (0.5, 0.01))
+    assert shared.usable("a", 0, 3, lambda bound, new: "abc"[new])[1].credits == pytest.approx((0.5, 0.01))

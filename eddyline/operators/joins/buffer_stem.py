@@ -58,6 +58,9 @@ class BufferStem:
     def _slots(self, functions: Functions, rows: Delta) -> list[Ints]:
         return [k.slots(functions, rows) for k in self.keys]
 
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        assert len(keys) == len(self.keys), "rows of a buffer have the slots of the keys they were stored with"
+
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
         return self.keys[key].wanted(values, query, n)
 

@@ -63,14 +63,17 @@ class CountStem:
     def __init__(self, source: CountInput, window: CountWindow, keys: Sequence[Key]) -> None:
         self.window = window
         self.outputs = source.outputs
-        self.keys = [tuple(anonymous(inlined(e, source.outputs)) for e in key.exprs) for key in keys]
-        self._per_query = [key.with_query for key in keys]
+        self.add_keys(keys)
         self.condition = source.condition
         self.matcher = None if source.per_query is None else Matcher(source.per_query, (), window.types)
         self._sizes = WindowSizes(source.window.size)
         self._now: _Windows | None = None
         self._phase = BEFORE
         self._leaving = False  # whether rows that leave in this step are retracted by whatever leaves first
+
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        self.keys = [tuple(anonymous(inlined(e, self.outputs)) for e in key.exprs) for key in keys]
+        self._per_query = [key.with_query for key in keys]
 
     @property
     def log(self) -> StreamLog:

@@ -34,7 +34,8 @@ class LogStem:
     def __init__(self, source: StreamInput, scan: StreamScan, keys: Sequence[Key], log: StreamLog | None) -> None:
         self.scan = scan
         self.condition = source.condition
-        self.keys = [tuple(anonymous(e) for e in key.exprs) for key in keys]
+        self.keys: list[tuple[Expr, ...]] = []
+        self.add_keys(keys)
         self.shared = log is not None
         self.log = log if log is not None else StreamLog(source.scan.types, source.scan.source.time)
         self._indexes: dict[int, KeyIndex] = {}  # by key, those used last
@@ -66,6 +67,9 @@ class LogStem:
     def _evict(self, step: Step) -> None:
         width = self.scan.width(step)
         self.log.evict(MIN if width is None else max(MIN, step.before - width), 0)
+
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        self.keys += [tuple(anonymous(e) for e in key.exprs) for key in keys[len(self.keys) :]]
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
         return self.index(key).wanted(values, n)

@@ -89,6 +89,8 @@ class Member:
         calls = node.condition is not None and calls_functions(node.condition)
         if len(stems) < len(order) or calls or any(r is not None for r in node.ranges) or node.frozen_table is not None:
             return None
+        if node.scanned:
+            return None
         targets = []
         for level, probe in enumerate(node.probes[i]):
             source = []

@@ -21,6 +21,7 @@ from eddyline.index.keys import sorted_runs
 from eddyline.index.keys.sorted_runs import portions
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import evaluate, holds
+from eddyline.operators.joins.route_counts import RouteCounts
 from eddyline.operators.joins.stem import Matches, Retracting, Search, Stem
 from eddyline.operators.room import row_bytes
 from eddyline.plan.expressions import columns_of
@@ -118,11 +119,12 @@ def follow(
     step: Step,
     partial: Partial,
     route: Sequence[ProbeStep],
+    counts: RouteCounts,
     *,
     retracting: bool = False,
     all_needed: bool = False,
 ) -> Iterator[Partial]:
-    """The results of a route, in portions.
+    """The results of a route, in portions; `counts` counts what its steps do.
 
     `retracting`: the changes are retractions, and others retract too. `all_needed`: the caller needs all results, so
     that the memory limit can be checked before any is built.
@@ -139,6 +141,8 @@ def follow(
     search = stem.search(step, probe.key, wanted, int(partial.ts.min()))
     if all_needed and len(route) == 1 and probe.conditions is None:
         _require_room(step, partial, search)
+    inputs = (*partial.rows, probe.input)
+    counts.probed(inputs, len(partial))
     for start, stop in portions(search.counts):
         part = partial if stop - start == len(partial) else partial.take(np.arange(start, stop))
         leaving = None
@@ -147,11 +151,13 @@ def follow(
             leaving = Retracting(leaves, precedes=partial.origin < probe.input)
         for matches in search.matches(start, stop, leaving).pieces():
             extended = part.extended(probe.input, matches)
+            compared = len(extended)
             if probe.conditions is not None and len(extended):
                 columns = extended.columns(columns_of(probe.conditions))
                 true = holds(probe.conditions, columns, (), len(extended), step.functions)
                 extended = extended if true.all() else extended.take(true)
-            yield from follow(step, extended, route[1:], retracting=retracting, all_needed=all_needed)
+            counts.joined(inputs, probe, compared, len(extended))
+            yield from follow(step, extended, route[1:], counts, retracting=retracting, all_needed=all_needed)
 
 
 def _require_room(step: Step, partial: Partial, search: Search) -> None:

@@ -19,6 +19,7 @@ from eddyline.arrays import Ints, Mask
 from eddyline.index.keys import sorted_runs
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions
+from eddyline.plan.physical import Key
 from eddyline.state.delta import Delta
 from eddyline.state.pages import Saved
 
@@ -108,6 +109,9 @@ class Stem(Protocol):
 
     def forget_leaving(self) -> None:
         """Called after the retractions of all inputs have probed."""
+
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        """`keys` begins with the present keys; the SteM may be searched by the others too from now on."""
 
     def wanted(self, step: Step, key: int, values: Sequence[pa.Array], query: Ints | None, n: int) -> Ints:
         """The slots of key values under one of its keys."""

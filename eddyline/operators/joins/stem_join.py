@@ -14,7 +14,7 @@ and the other side is not stored. (Document 1, section 3.3.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
+from eddyline.plan.stem_joins import replanned
 from eddyline.state.delta import Delta, concat
 from eddyline.state.pages import Saved
 
@@ -78,7 +79,8 @@ class StemJoin(Operator):
         if (routed := self._routed(step)) is not None:
             i, candidates = routed
             (arrived,) = step.streams.values()
-            return DeferredCandidates(step, arrived, candidates, lambda: self._checked(step, i, candidates))
+            stems = self.stems.as_planned()
+            return DeferredCandidates(step, arrived, candidates, lambda: self._checked(step, stems, i, candidates))
         pieces = self.pieces(step)
         if len(pieces) == 1 and not isinstance(pieces[0], Delta):
             return DeferredProbe(self.stems, self.matcher, step, *pieces[0])
@@ -101,11 +103,11 @@ class StemJoin(Operator):
             self._inputs[stream] = [i for i, scan in scans if scan.stream == stream]
         return self._inputs[stream]
 
-    def _checked(self, step: Step, i: int, candidates: Candidates) -> Delta:
+    def _checked(self, step: Step, stems: Stems, i: int, candidates: Candidates) -> Delta:
         delta = self.children[i].pull(step).spread()
         if not len(delta):
             return self.none()
-        results = [checked(step, self.stems, i, delta, candidates)]
+        results = [checked(step, stems, i, delta, candidates)]
         return concat(list(self.probes[i].finished(step, results)), self.types, attached=self.attached)
 
     def pieces(self, step: Step) -> list[Piece]:
@@ -125,6 +127,7 @@ class StemJoin(Operator):
         stored = {i: self.stems.stems[i] for i in self.stems.node.stored}
         for i, stem in stored.items():
             stem.prepare(step, deltas[i])
+            self.stems.counts.arrived(i, len(deltas[i]))
         retracting = [i for i, d in enumerate(deltas) if i != self.frozen_table and (d.sign < 0).any()]
         if len(retracting) > 1:
             pieces += self._retracted(step, {i: deltas[i].take(deltas[i].sign < 0).spread() for i in retracting})
@@ -158,6 +161,11 @@ class StemJoin(Operator):
         for i in retractions:
             self.stems.stems[i].forget_leaving()
         return changes
+
+    def reorder(self, orders: Sequence[Sequence[int]], scanned: Collection[int]) -> None:
+        """From now on, changes of input i probe the inputs `orders[i]` in turn; those in `scanned` without a key. Rows
+        and results do not change. It must not be called between the probing of a step and its end."""
+        self.stems.replan(replanned(self.stems.node, orders, scanned))
 
     def details(self) -> list[str]:
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]

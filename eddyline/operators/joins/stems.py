@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.buffer_stem import BufferStem
 from eddyline.operators.joins.count_stem import CountStem
 from eddyline.operators.joins.log_stem import LogStem
+from eddyline.operators.joins.route_counts import RouteCounts
 from eddyline.operators.joins.routes import Layout, Partial, follow
 from eddyline.operators.joins.stem import Stem
 from eddyline.operators.room import byte_text
@@ -35,7 +37,19 @@ class Stems:
     def __init__(self, node: physical.StemJoin, children: Sequence[Operator], logs: Logs) -> None:
         self.node = node
         self._children = tuple(children)
+        self.counts = RouteCounts()
         self.stems = self.empty(logs)
+
+    def replan(self, node: physical.StemJoin) -> None:
+        """Takes a plan with other probes. No row is touched: the index of a new key of a log is made when it is first
+        probed."""
+        self.node = node
+        for stem, keys in zip(self.stems, node.keys, strict=True):
+            stem.add_keys(keys)
+
+    def as_planned(self) -> Stems:
+        """The same SteMs with the present probes, also after they are planned anew."""
+        return copy(self)
 
     def empty(self, logs: Logs = own_log) -> list[Stem]:
         """SteMs without rows, except those of shared logs."""
@@ -60,7 +74,7 @@ class Stems:
 
         `retracting`: they are retractions, and other inputs retract rows in the same step."""
         origin, route = Partial.of(self.layout, i, delta), self.node.probes[i]
-        return follow(step, origin, route, retracting=retracting, all_needed=self.node.condition is None)
+        return follow(step, origin, route, self.counts, retracting=retracting, all_needed=self.node.condition is None)
 
     def wanted(self, step: Step, i: int, probe: ProbeStep, delta: Delta) -> Ints:
         """The slots that changes of an input probe first."""
