@@ -23,6 +23,7 @@ from eddyline.engine.clocks import Clocks
 from eddyline.engine.definitions import Definitions, Ids, Runner, Since
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
+from eddyline.engine.join_orders import JoinOrders
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import NO_ROUTES, EngineOptions, Routes, RunningFamily
@@ -73,6 +74,7 @@ class Engine(Runner):
         self.shared_joins: dict[LogName, SharedJoins] = {}
         self._revision = 0  # of families and their queries
         self._readers_of: dict[str, list[RunningFamily]] = {}  # by stream, at this revision
+        self.join_orders = JoinOrders()
         self.arrivals = 0  # the number of the next tuple
         self.since: Since = lambda family, ids: self.arrivals
         self._parts: list[Part | InitialPart] = []
@@ -226,6 +228,7 @@ class Engine(Runner):
 
     def running_family(self, family: Family) -> RunningFamily:
         """A family with new operators and empty state."""
+        self.join_orders.families_changed()
         logs = partial(self._log_of, family)
         return RunningFamily(family, self.definitions.functions, self.options, logs, self.clocks.of)
 
@@ -307,6 +310,7 @@ class Engine(Runner):
             mine = None if pool is None else pool.of(number)
             if mine is None or self.options.results == "deferred" or mine.has_matches():
                 parts.append(self._step(running, {stream: batch}, mine, routed))
+        self._revise_orders()
         self._evict_some()
         return parts
 
@@ -327,6 +331,7 @@ class Engine(Runner):
                 running.skipped = True
             elif moves and not self._only_collects(running, streams):
                 parts.append(self._step(running, streams, routed=routed))
+        self._revise_orders()
         self._evict_some()
         return parts
 
@@ -390,6 +395,11 @@ class Engine(Runner):
         if self.options.results == "at once":
             return Part(running.family, queries, self.attempt(running, lambda: delta_of(step())))
         return Part(running.family, queries, self.attempt(running, step))
+
+    def _revise_orders(self) -> None:
+        members = (m for joins in self.shared_joins.values() for m in joins.members)
+        if self.join_orders.revise(self.running, self.arrivals, members):
+            self._revise()
 
     # answers
 

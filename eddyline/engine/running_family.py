@@ -116,6 +116,7 @@ class RunningFamily:
         self._only_filters = self.root.pool_filter() is not None
         self.pool_filter = self.root.pool_filter() if self.collecting is None else None
         self.snapshots = options.answers == "kept"
+        self.order_version = 0  # of the probes of its joins (`join_orders.py`)
 
     def _open(self, logs: Logs, stream: str) -> StreamLog | None:
         log = logs(stream)

@@ -22,8 +22,13 @@ class SharedJoins:
     def __init__(self) -> None:
         self.routes = SharedRoutes()
         self.idle: frozenset[int] = frozenset()  # families that change nothing if none of their joins has candidates
-        self._members: dict[int, tuple[RunningFamily, list[Member]]] = {}  # by family
+        self._members: dict[int, tuple[RunningFamily, int, list[Member]]] = {}  # by family, with the version of orders
         self._revision: int | None = None
+
+    @property
+    def members(self) -> list[Member]:
+        """The routes that are shared at present."""
+        return self.routes.members
 
     def prepare(self, stream: str, readers: Sequence[RunningFamily], functions: Functions, revision: int) -> None:
         """Chooses among the families that read the stream, whenever the engine has another revision of families and
@@ -39,7 +44,7 @@ class SharedJoins:
         eager = (r for r in readers if r.collecting is None and stream in r.logs)
         small = {r.family.number: r for r in eager if len(r.family.queries) <= MOST_QUERIES}
         self._members = {n: self._known(n, r, stream) for n, r in small.items()}
-        members = [m for _, of_family in self._members.values() for m in of_family]
+        members = [m for _, _, of_family in self._members.values() for m in of_family]
         slots = sum(len(r.family.queries) for r in small.values())
         if len(members) < FEWEST_JOINS or slots > MOST_SLOTS:
             members = []
@@ -62,9 +67,11 @@ class SharedJoins:
         """Lets every family probe alone, until families or queries change."""
         self.routes, self._members, self.idle = SharedRoutes(), {}, frozenset()
 
-    def _known(self, number: int, running: RunningFamily, stream: str) -> tuple[RunningFamily, list[Member]]:
+    def _known(self, number: int, running: RunningFamily, stream: str) -> tuple[RunningFamily, int, list[Member]]:
         known = self._members.get(number)
-        return known if known is not None and known[0] is running else (running, members_of(running, stream))
+        if known is not None and known[0] is running and known[1] == running.order_version:
+            return known
+        return running, running.order_version, members_of(running, stream)
 
 
 def members_of(running: RunningFamily, stream: str) -> list[Member]:

@@ -8,7 +8,7 @@ Any unit of time will do, as long as rates and intervals use the same one. (Docu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
@@ -83,8 +83,19 @@ class ThetaStatistics:
 
 @dataclass(frozen=True)
 class JoinStatistics:
+    """`domains`: by class and two of its inputs in ascending order, the number of values among which their keys are
+    equal as often as measured. Without a measurement it is the larger number of distinct values, as if the values of
+    one key contained those of the other."""
+
     inputs: tuple[InputStatistics, ...]
     thetas: tuple[ThetaStatistics, ...] = ()
+    domains: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
+
+    def domain(self, c: int, i: int, j: int) -> float:
+        measured = self.domains.get((c, min(i, j), max(i, j)))
+        if measured is not None:
+            return max(measured, 1.0)
+        return max(self.inputs[i].distinct[c], self.inputs[j].distinct[c], 1.0)
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,11 @@ def _measures(statistics: JoinStatistics) -> Sequence[tuple[str, float]]:
     measures = list[tuple[str, float]]()
     for n, i in enumerate(statistics.inputs, 1):
         measures += [(f"rate of input {n}", i.rate), (f"rows of input {n}", i.rows)]
-        measures += [(f"distinct keys of input {n}", i.distinct[c]) for c in sorted(i.distinct)]
+        if not statistics.domains:  # which say more
+            measures += [(f"distinct keys of input {n}", i.distinct[c]) for c in sorted(i.distinct)]
+    if statistics.domains:
+        shared = sorted(statistics.domains)
+        measures += [(f"common keys of inputs {i + 1} and {j + 1}", statistics.domains[c, i, j]) for c, i, j in shared]
     for t, theta in enumerate(statistics.thetas, 1):
         measures += [(f"selectivity of condition {t}", theta.selectivity), (f"cost of condition {t}", theta.cost)]
     return measures

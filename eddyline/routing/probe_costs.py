@@ -45,8 +45,7 @@ class ProbeCosts:
     def _size(self, bound: Inputs) -> float:
         size = prod(self._rows[i] for i in bound)
         for c, members in enumerate(self.graph.equalities):
-            # All distinct counts but the smallest: each input joined has max(those so far, its own) values.
-            size /= prod(sorted(self._distinct(i, c) for i in members & bound)[1:])
+            size /= self._values(c, members & bound)
         for t, inputs in enumerate(self.graph.thetas):
             if t not in self.costly and inputs <= bound:
                 size *= self.statistics.thetas[t].selectivity
@@ -59,8 +58,7 @@ class ProbeCosts:
             return rows
         matching = rows
         for c in usable:
-            known = min(self._distinct(i, c) for i in self.graph.equalities[c] & bound)
-            matching /= max(known, self._distinct(new, c))
+            matching /= min(self.statistics.domain(c, i, new) for i in self.graph.equalities[c] & bound)
         return max(rows / self.statistics.inputs[new].buckets, matching)
 
     def probe(self, bound: Inputs, evaluated: frozenset[int], new: int) -> float:
@@ -74,8 +72,18 @@ class ProbeCosts:
         """The cost of evaluating a predicate for all partial results."""
         return self.size(bound, evaluated) * self.statistics.thetas[theta].cost
 
-    def _distinct(self, i: int, c: int) -> float:
-        return max(self.statistics.inputs[i].distinct[c], 1.0)
+    def _values(self, c: int, members: Inputs) -> float:
+        """By how much the equality of a class reduces the combinations of rows: every further input has to agree with
+        one of those before it, that with which it agrees most often. Without measured domains it is the product of all
+        distinct counts but the smallest."""
+        left, reached, values = sorted(members), list[int](), 1.0
+        while left:
+            domains = {i: min((self.statistics.domain(c, i, j) for j in reached), default=1.0) for i in left}
+            nearest = min(left, key=lambda i: domains[i])
+            values *= domains[nearest]
+            reached.append(nearest)
+            left.remove(nearest)
+        return values
 
 
 def result_size(

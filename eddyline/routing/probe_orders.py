@@ -41,12 +41,16 @@ def best_orders(
         costs = ProbeCosts(statistics, graph, origin, schedule)
         extensions = _allowed(graph, allowed)
         choices: list[Choices] = [extensions if graph.inputs <= EXHAUSTIVE else greedy(costs, extensions)]
-        if together is not None:
+        if together is not None and _follows(origin_first(together, origin), allowed):
             choices.append(in_order(origin_first(together, origin)))
         prefixes = sorted((shared_prefixes or {}).get(origin, ()), key=lambda paid: -len(paid.probes))
         searches = [RouteSearch(costs, c, paid) for paid in (*prefixes, NOTHING_PAID) for c in choices]
         routes.append(min((s.route() for s in searches), key=lambda route: route.cost))
     return tuple(routes)
+
+
+def _follows(order: Order, allowed: Allowed) -> bool:
+    return all(allowed(frozenset(order[:n]), order[n]) for n in range(1, len(order)))
 
 
 def _allowed(graph: JoinGraph, allowed: Allowed) -> Choices:

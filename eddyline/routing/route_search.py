@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 from typing import Literal, NamedTuple
 
 from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, Schedule
@@ -78,7 +79,8 @@ class RouteSearch:
             rest, _ = self.rest(bound | {new}, evaluated)
             charged = 1.0 - self.paid[bound][1] if bound in self.paid else 1.0
             options.append((charged * costs.probe(bound, evaluated, new) + rest, Step("probe", new)))
-        return min(options, key=lambda option: option[0], default=(0.0, None))
+        complete = bound == costs.graph.everything
+        return min(options, key=lambda option: option[0], default=(0.0 if complete else inf, None))
 
     def _next(self, bound: Inputs) -> Collection[int]:
         if bound == self.costs.graph.everything:

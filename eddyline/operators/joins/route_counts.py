@@ -5,15 +5,18 @@ A step is named by the inputs joined up to it, the origin first. The counters do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eddyline.plan.expressions import conjuncts
+from eddyline.plan.join_shape import Theta
 from eddyline.plan.physical import ProbeStep
 from eddyline.routing.predicate_statistics import PredicateStatistics
 from eddyline.sql.bound import Expr
 
 HALF_LIFE = 1 << 14  # partial results after which what a condition did counts half
 
+Measured = Sequence[float]  # of a condition: rows seen and kept, and what they cost
 Route = tuple[int, ...]  # the origin, and the inputs probed so far
 
 
@@ -54,6 +57,18 @@ class RouteCounts:
         kept = compared * (left / compared) ** (1 / len(parts))  # checked together: each is taken to do its part
         for part in parts:
             self.conditions.setdefault(part, PredicateStatistics(HALF_LIFE)).evaluate(compared, kept, 0.0)
+
+    def save(self, inputs: int, thetas: Sequence[Theta]) -> tuple[list[int], list[Measured | None]]:
+        """What orders are chosen by: the changes of each input, and what each condition did."""
+        known = [self.conditions.get(t.condition) for t in thetas]
+        changes = [self.changes.get(i, 0) for i in range(inputs)]
+        return changes, [None if m is None else (m.seen, m.kept, m.cost) for m in known]
+
+    def restore(self, changes: Sequence[int], thetas: Sequence[Theta], known: Sequence[Measured | None]) -> None:
+        self.changes = dict(enumerate(changes))
+        for theta, measured in zip(thetas, known, strict=True):
+            if measured is not None:
+                self.conditions[theta.condition] = PredicateStatistics(HALF_LIFE, *measured)
 
     def _step(self, route: Route) -> StepCounts:
         if route not in self.steps:

@@ -26,12 +26,14 @@ from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
 from eddyline.operators.joins.candidates import Candidates, checked
 from eddyline.operators.joins.deferred_candidates import DeferredCandidates
 from eddyline.operators.joins.filter_first import FilterFirst
+from eddyline.operators.joins.order_state import OrderState, SavedPlan
 from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.stems import Logs, Stems, own_log
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
+from eddyline.plan.join_shape import JoinShape
 from eddyline.plan.stem_joins import replanned
 from eddyline.state.delta import Delta, concat
 from eddyline.state.pages import Saved
@@ -53,6 +55,8 @@ class StemJoin(Operator):
         self.stems = Stems(node, children, logs)
         self.probes = [Probe(self.stems, i, self.matcher) for i in range(len(children))]
         self._inputs: dict[str, list[int]] = {}  # by stream, those that read it
+        self.shape = JoinShape(node.predicate, node.starts[:-1])
+        self.orders = OrderState()
         self.tactics: list[list[Tactic]] = []
         for probe in self.probes:
             planned = [tactic for of in TACTICS if (tactic := of(probe)) is not None]
@@ -186,7 +190,12 @@ class StemJoin(Operator):
         return len(self.stems)
 
     def save(self) -> dict[str, Saved]:
-        return self.stems.save()
+        if self.orders.checked is None:
+            return self.stems.save()
+        node, counts = self.stems.node, self.stems.counts
+        orders = [[p.input for p in probes] for probes in node.probes]
+        plan = SavedPlan(orders, sorted(node.scanned), *counts.save(len(self.children), self.shape.thetas()))
+        return {**self.stems.save(), "orders": self.orders.save(plan)}
 
     @property
     def restores_exactly(self) -> bool:
@@ -195,3 +204,7 @@ class StemJoin(Operator):
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.stems.load(saved, functions)
+        if "orders" in saved:
+            self.orders, plan = OrderState.load(saved["orders"])
+            self.stems.counts.restore(plan.counted, self.shape.thetas(), plan.conditions)
+            self.reorder(plan.orders, plan.scanned)

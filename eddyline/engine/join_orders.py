@@ -1,0 +1,217 @@
+"""Revises the order of probes of running joins, so that it follows the data. (Document 2, sections 4 and 5.)
+
+After every `INTERVAL` arrivals, and more where there are many joins, the statistics of a join are measured. If one has
+drifted beyond `DRIFT`, the best orders are searched; an origin takes another one if that saves the share `GAIN` of its
+cost. Stored rows are not touched. Joins on shared routes are given credit for probes that others make anyway.
+
+When and what is decided depends only on arrivals, rows and queries, and never on measured time: a replay gives rows in
+the same order. At most `SEARCHES` joins are searched in one step, the others in the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
+from operator import mul
+
+from eddyline.engine.running_family import RunningFamily
+from eddyline.operators.joins.log_stem import LogStem
+from eddyline.operators.joins.measured_join import LOOKUP, MeasuredJoin, StepName
+from eddyline.operators.joins.order_state import OrderChange
+from eddyline.operators.joins.route_tables import Member
+from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.operators.joins.stream_measures import Boxes, StreamMeasures
+from eddyline.routing.index_choice import choose_indexes
+from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule, drift
+from eddyline.routing.probe_costs import ProbeCosts
+from eddyline.routing.probe_orders import best_orders
+from eddyline.routing.route_search import NOTHING_PAID, Paid, Route, RouteSearch, in_order
+from eddyline.routing.shared_prefixes import SharedPrefixes
+
+INTERVAL = 4096  # arrivals between checks of a join
+PER_JOIN = 256  # more of them for every join that is checked
+FIRST = 8  # the first check is due after this part of an interval
+DRIFT = 1.5  # the factor by which a measure must change before orders are searched
+GAIN = 0.1  # of the cost of an order that another one must save
+SEARCHES = 32  # joins in one step
+
+_Shared = tuple[int, list[StepName], list[float]]  # a route in the trie: its origin, steps, and shares
+
+
+@dataclass
+class _Running:
+    """A join of a running family."""
+
+    family: RunningFamily
+    measured: MeasuredJoin
+
+    @property
+    def schedule(self) -> Schedule:
+        evaluate, expire = self.family.family.evaluate, self.family.family.expire
+        return EAGER if not evaluate else Schedule(evaluate, max(evaluate, expire or 0))
+
+
+class JoinOrders:
+    def __init__(self) -> None:
+        self._due = 0  # the number of arrivals at which a join may have to be checked
+        self._joins: list[_Running] | None = None
+
+    def families_changed(self) -> None:
+        """A family has been started or restored."""
+        self._due, self._joins = 0, None
+
+    def revise(self, families: Mapping[int, RunningFamily], arrivals: int, members: Iterable[Member]) -> bool:
+        """Checks the joins that are due; `members` are the routes that joins share. Called between steps. Returns
+        whether an order has changed."""
+        if arrivals < self._due:
+            return False
+        if self._joins is None:
+            self._joins = [r for f in families.values() for r in _adaptive(f)]
+        joins = [r for r in self._joins if families.get(r.family.family.number) is r.family]
+        interval = INTERVAL + PER_JOIN * len(joins)
+        for r in joins:
+            if r.measured.join.orders.checked is None:
+                r.measured.join.orders.checked = arrivals
+        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)]
+        revision = _Revision(joins, {id(m.join): m for m in members} if due else {}, arrivals)
+        revision.check(due)
+        self._due = min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
+        return revision.changed
+
+
+def _adaptive(family: RunningFamily) -> list[_Running]:
+    measured = (MeasuredJoin(o) for o in family.root.walk() if isinstance(o, StemJoin))
+    return [_Running(family, m) for m in measured if m.adapts]
+
+
+def _next_check(join: StemJoin, interval: int) -> int:
+    state = join.orders
+    return (state.checked or 0) + (interval // FIRST if state.basis is None else interval)
+
+
+class _Revision:
+    """One pass over the joins that are due."""
+
+    def __init__(self, joins: Sequence[_Running], members: Mapping[int, Member], arrivals: int) -> None:
+        self.joins, self.members, self.arrivals, self.changed = joins, members, arrivals, False
+        self.measures = StreamMeasures()
+        self._prefixes: SharedPrefixes | None = None
+        self._used: dict[int, list[_Shared]] = {}  # by join
+
+    def check(self, due: Sequence[_Running]) -> None:
+        searched = 0
+        for running in due:
+            join = running.measured.join
+            boxes = self._boxes(join)
+            statistics = running.measured.statistics(self.measures, running.family.reach, self.arrivals, boxes)
+            join.orders.checks += 1
+            basis, why = join.orders.basis, "first measured"
+            if basis is not None and len(basis.thetas) == len(statistics.thetas):
+                moved = drift(basis, statistics)
+                if moved.factor <= DRIFT:
+                    continue
+                why = f"{moved.what} changed from {moved.old:.3g} to {moved.new:.3g}"
+            if searched == SEARCHES:
+                join.orders.checked = self.arrivals - (INTERVAL + PER_JOIN * len(self.joins))  # due in the next step
+                continue
+            searched += 1
+            join.orders.searches += 1
+            join.orders.basis = statistics
+            self._choose(running, statistics, boxes is not None, why)
+
+    def _boxes(self, join: StemJoin) -> list[Boxes] | None:
+        """By input, the selections of queries, if the join is on shared routes."""
+        member = self.members.get(id(join))
+        if member is None or member.known is None:
+            return None
+        by_input = dict(zip((member.input, *(p.input for p in member.probes)), member.known[1].boxes, strict=True))
+        return [by_input[i] for i in range(len(join.children))]
+
+    def _choose(self, running: _Running, statistics: JoinStatistics, shared: bool, why: str) -> None:
+        measured, node = running.measured, running.measured.join.stems.node
+        graph, scanned = measured.graph(shared=shared), node.scanned
+        if node.method == "hybrid":
+            scanned = self._scanned(running, statistics, graph)
+            statistics = _searched(statistics, scanned)
+        prefixes, present = self._credits(measured, shared)
+        routes = best_orders(statistics, graph, prefixes, running.schedule, measured.allowed)
+        before = measured.orders
+        orders = list(before)
+        for route, order, paid in zip(routes, before, present, strict=True):
+            costs = ProbeCosts(statistics, graph, route.origin, running.schedule)
+            now = RouteSearch(costs, in_order((route.origin, *order)), paid).route()
+            if node.forced is None and _is_better(route, now, measured.inputs):
+                orders[route.origin] = route.probes
+                change = OrderChange(self.arrivals, measured.join.orders.time, route.origin, order, route.probes, why)
+                measured.join.orders.changed(change)
+        if shared:
+            self._use(measured, orders)
+        if tuple(orders) != before or scanned != node.scanned:
+            measured.join.reorder(orders, scanned)
+            running.family.order_version += 1
+            self.changed = True
+
+    def _scanned(self, running: _Running, statistics: JoinStatistics, graph: JoinGraph) -> frozenset[int]:
+        """The inputs that a hybrid join does not index: tables and subqueries, and what is beyond its limit."""
+        stems = running.measured.join.stems.stems
+        logs = frozenset(i for i, s in enumerate(stems) if isinstance(s, LogStem))
+        offered = _searched(statistics, graph.everything - logs)
+        indexed = choose_indexes(offered, graph, running.family.family.index_entries, running.schedule)
+        return graph.everything - (indexed & logs)
+
+    # credit for shared prefixes
+
+    def _credits(self, measured: MeasuredJoin, shared: bool) -> tuple[dict[int, list[Paid]], list[Paid]]:
+        """By origin, the probes that other joins make anyway; and those of them that the present orders begin with."""
+        present = [NOTHING_PAID] * measured.inputs
+        if not shared:
+            return {}, present
+        trie = self.prefixes
+        for route in self._used.pop(id(measured.join)):
+            trie.remove(*route)
+        prefixes = {}
+        for i, order in enumerate(measured.orders):
+            prefixes[i] = trie.usable(measured.origin(i), i, measured.inputs, measured.name_of(i))
+            along = [p for p in prefixes[i] if p.probes == order[: len(p.probes)]]
+            present[i] = max(along, key=lambda p: len(p.probes), default=NOTHING_PAID)
+        return prefixes, present
+
+    @property
+    def prefixes(self) -> SharedPrefixes:
+        """The routes of all joins that share them."""
+        if self._prefixes is None:
+            self._prefixes = SharedPrefixes()
+            for running in self.joins:
+                if id(running.measured.join) in self.members:
+                    self._use(running.measured, running.measured.orders)
+        return self._prefixes
+
+    def _use(self, measured: MeasuredJoin, orders: Sequence[Sequence[int]]) -> None:
+        """Adds the routes of a join."""
+        basis, routes = measured.join.orders.basis, list[_Shared]()
+        for i, order in enumerate(orders):
+            bound = accumulate(order, lambda bound, new: bound | {new}, initial=frozenset((i,)))
+            steps = [measured.name_of(i)(before, new) for before, new in zip(bound, order, strict=False)]
+            left = [1.0] * len(order)
+            if basis is not None:
+                shares = [basis.thetas[j].selectivity for j in (i, *order)]
+                left = list(accumulate(shares, mul))[:-1]  # by step, of the partial results that take it
+            routes.append((measured.origin(i), steps, left))
+            self.prefixes.add(*routes[-1])
+        self._used[id(measured.join)] = routes
+
+
+def _searched(statistics: JoinStatistics, scanned: frozenset[int]) -> JoinStatistics:
+    """The statistics if some inputs are scanned and the others indexed."""
+    inputs = (
+        replace(i, buckets=1.0, lookup=0.0) if n in scanned else replace(i, buckets=inf, lookup=LOOKUP)
+        for n, i in enumerate(statistics.inputs)
+    )
+    return replace(statistics, inputs=tuple(inputs))
+
+
+def _is_better(route: Route, now: Route, inputs: int) -> bool:
+    """Whether a route has all probes and is worth taking instead of the present one."""
+    return len(route.probes) == inputs - 1 and route.cost < (1.0 - GAIN) * now.cost
