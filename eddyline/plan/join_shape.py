@@ -59,7 +59,8 @@ class JoinShape:
         return classes
 
     def thetas(self) -> list[Theta]:
-        return [Theta(c, self.inputs_of(c)) for c in self.conditions if not self._is_key(c)]
+        """Conditions over columns, other than equalities of two inputs."""
+        return [Theta(c, read) for c in self.conditions if (read := self.inputs_of(c)) and not self._is_key(c)]
 
     def _is_key(self, condition: Expr) -> bool:
         if not is_equality(condition):

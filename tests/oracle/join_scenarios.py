@@ -6,11 +6,14 @@ windows are empty. Queries and whole families are dropped and added again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+from eddyline.engine import join_orders
 from tests.oracle.multi_joins import MULTI, TABLES, Shape, shape, variant
 from tests.oracle.scenario import Scenario, at, check
 from tests.oracle.schema import Lazy
@@ -166,14 +169,46 @@ def lazily(rnd: Random, s: Scenario) -> None:
             s.lazy[name] = Lazy(evaluate, expire)
 
 
+def searched(rnd: Random, s: Scenario) -> None:
+    """Some joins scan windows, index some of them, or have a forced order."""
+    texts = {name: text for name, (_, text) in s.schema.families.items()}
+    texts |= {e[1]: e[2] for e in s.events if e[0] == "register"}
+    for name, text in texts.items():
+        inputs = re.findall(r"(\w+|\w+ \[[^]]*\]|\)) AS (x\d)", text)
+        order = [alias for of, alias in inputs if of not in TABLES]
+        rnd.shuffle(order)
+        joins = [
+            f"order = '{', '.join(order)}'",
+            rnd.choice(
+                ["join = 'nested loop'", "join = 'hash'", f"join = 'hybrid', index_entries = {rnd.randint(1, 30)}"]
+            ),
+        ]
+        s.joins[name] = [o for o in joins if rnd.random() < 0.4]
+
+
+@contextmanager
+def restless() -> Iterator[None]:
+    """Orders are searched after every few tuples, and taken where they are not dearer."""
+    settings = {"INTERVAL": 4, "PER_JOIN": 0, "DRIFT": 1.0, "GAIN": -1.0}
+    before = {name: getattr(join_orders, name) for name in settings}
+    vars(join_orders).update(settings)
+    try:
+        yield
+    finally:
+        vars(join_orders).update(before)
+
+
 def play(seed: int, *, clock: str | None = None, most: int = 6) -> int:
     """Plays a scenario to engine and reference; returns how many (query, input) cases were compared."""
     rnd = Random(f"multi join {seed}")
     s = join_scenario(rnd, clock or rnd.choice(["min", "min", "min", "max"]), most)
     if rnd.random() < 0.5:
         lazily(rnd, s)
+    if rnd.random() < 0.5:
+        searched(rnd, s)
     try:
-        return check(rnd, s, cuts=1, snapshots=rnd.choice([0, 0.05]), restores=0.03, logs=0.02)
+        with restless() if rnd.random() < 0.7 else nullcontext():
+            return check(rnd, s, cuts=1, snapshots=rnd.choice([0, 0.05]), restores=0.03, logs=0.02)
     except BaseException as e:
         e.add_note(f"multi-way joins, seed {seed}\n{s}")
         raise

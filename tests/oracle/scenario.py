@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import product
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -51,10 +52,11 @@ class Scenario:
     schema: Schema = SMALL
     lazy: dict[str, Lazy] = field(default_factory=dict)  # by family, or by query registered as text
     pace: Pace | None = None  # of every query
+    joins: dict[str, list[str]] = field(default_factory=dict)  # by family or query: options of joins, if they fit it
 
     def __str__(self) -> str:
         heading = f"delays {self.delays}, clock {self.clock}, options {self.options!r}, emit_all {self.emit_all}"
-        lazy = [f"pace {self.pace}", *(f"{k}: {v}" for k, v in self.lazy.items())]
+        lazy = [f"pace {self.pace}", *(f"{k}: {v}" for k, v in (*self.lazy.items(), *self.joins.items()))]
         return "\n".join([heading, *lazy, *(str(e) for e in self.events)])
 
     def with_options(self, name: str) -> list[str]:
@@ -174,8 +176,10 @@ class Player:
 
     def _create(self, what: str, options: list[str], text: str) -> Any:
         """Creates a query or family, with the options that have an effect on it."""
-        for pace in self.pace.options():
-            given = ", ".join([*options, *pace])
+        joins = self.scenario.joins.get(what.split()[2], [])
+        fewer = [joins, joins[:1], joins[1:], []] if joins else [[]]
+        for pace, join in product(self.pace.options(), fewer):
+            given = ", ".join([*options, *pace, *join])
             try:
                 return self.db.execute(f"CREATE {what}{f' WITH ({given})' if given else ''} AS {text}")
             except eddyline.BindError as e:

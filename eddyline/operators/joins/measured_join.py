@@ -98,9 +98,9 @@ class MeasuredJoin:
 
     def _has_key(self, bound: Inputs, new: int) -> bool:
         node, inputs = self.join.stems.node, self.join.children
-        if isinstance(self.join.stems.stems[new], LogStem) or new in node.scanned:
+        if isinstance(self.join.stems.stems[new], LogStem):
             return True
-        pairs = self.shape.pairs(min(bound), bound, new)
+        pairs = [] if new in node.scanned else self.shape.pairs(min(bound), bound, new)
         with_query = inputs[new].attached and any(inputs[b].attached for b in bound)
         return Key(tuple(self.shape.own(k, new) for _, k in pairs), with_query) in node.keys[new]
 
