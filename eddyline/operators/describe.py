@@ -9,6 +9,7 @@ import numpy as np
 from eddyline.arrays import Ints
 from eddyline.index.filters.bitmaps import Bitmaps
 from eddyline.index.filters.grouped_filter import GroupedFilter
+from eddyline.operators.checks import Checks
 from eddyline.operators.joins.ranged import RangedSide
 from eddyline.operators.query_index import QueryIndex, RoutedFilter
 from eddyline.plan.expressions import text
@@ -24,10 +25,15 @@ def describe_index(index: QueryIndex) -> list[str]:
     runs = [r.index for r in index.runs.known]
     lines = [f"conditions by length of run: {', '.join(str(len(r)) for r in index.runs.known)}"] if runs else []
     lines += describe_filters(runs, index.condition.attributes)
-    checks = [f"{text(index.condition.checks[i])} ({_check(index.eddy.account(i))})" for i in index.check_order()]
-    if any(index.eddy.account(i).entered for i in range(len(checks))):
-        lines.append("evaluated for what is left: " + ", ".join(checks))
-    return lines
+    return lines + describe_checks(index.checks)
+
+
+def describe_checks(checks: Checks) -> list[str]:
+    """A line about the clauses that are evaluated, in the order in force."""
+    accounts = [(checks.clauses[i], checks.eddy.account(i)) for i in checks.order()]
+    if not any(account.entered for _, account in accounts):
+        return []
+    return ["evaluated for what is left: " + ", ".join(f"{text(c)} ({_check(account)})" for c, account in accounts)]
 
 
 def describe_filters(filters: Sequence[RoutedFilter], attributes: Sequence[Expr]) -> list[str]:

@@ -103,7 +103,8 @@ class _Batch:
 
     def _fail(self, message: str, rows: Any) -> None:
         assert self._failures is not None
-        self._failures.append(Failure(message, None if self.owners is None else np.unique(self.owners[rows])))
+        rows = np.asarray(rows, np.int64)
+        self._failures.append(Failure(message, None if self.owners is None else np.unique(self.owners[rows]), rows))
 
     @property
     def _failures(self) -> list[Failure] | None:

@@ -7,7 +7,6 @@ a clause, the condition is evaluated clause by clause, in the eddy's order.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,9 +22,10 @@ from eddyline.index.keys.sorted_runs import PAIRS_AT_ONCE
 from eddyline.index.runtime.parallel import in_portions
 from eddyline.index.runtime.row_sets import Containers, Lists, lists, merged
 from eddyline.operators.attribute_column import AttributeColumn, attribute_column
-from eddyline.operators.base import Step, columns_for
+from eddyline.operators.base import Step
+from eddyline.operators.checks import Identity, Pairs
 from eddyline.operators.condition import Condition
-from eddyline.operators.evaluate import evaluate, holds
+from eddyline.operators.evaluate import evaluate
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import Run
 from eddyline.operators.room import CHANGE, Room
@@ -52,14 +52,14 @@ class Matcher:
         times = {w.time for w in self.pending}
         return frozenset(times.union(*(columns_of(c) for c in self.condition.checks)))
 
-    def match(self, step: Step, delta: Delta) -> Delta:
+    def match(self, step: Step, delta: Delta, identity: Identity | None = None) -> Delta:
         """Changes shared by the family, as changes of the queries they match."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
         live = step.queries.live()
         if len(live) == 1 and self._plain:  # for one query, evaluation is cheaper than an index
             return self._match_one(step, delta, live)
-        return self.attached(step, delta, *paired(self.prepare(step, delta).sets(), step.room))
+        return self.attached(step, delta, *paired(self.prepare(step, delta, identity).sets(), step.room))
 
     def _match_one(self, step: Step, delta: Delta, live: Ints) -> Delta:
         delta = delta.take(delta.first >= step.queries.since_at(live))
@@ -74,39 +74,43 @@ class Matcher:
         """Whether evaluating the condition has no side effects: no clause calls a function or can overflow."""
         return not (self.condition.calls_functions or any(may_overflow(c) for c in self.condition.checks))
 
-    def prepare(self, step: Step, delta: Delta) -> Matching:
+    def prepare(self, step: Step, delta: Delta, identity: Identity | None = None) -> Matching:
         """A deferred matching of these changes with the queries as they are now."""
-        return Matching(self, step, delta, self.index.runs(step.queries, step.functions))
+        return Matching(self, step, delta, self.index.runs(step.queries, step.functions), identity)
 
-    def filter(self, step: Step, delta: Delta) -> Delta:
+    def filter(self, step: Step, delta: Delta, identity: Identity | None = None) -> Delta:
         """The attached changes that satisfy the condition."""
         position = step.queries.positions(query_of(delta))
         kept = step.queries.alive[position] & (delta.first >= step.queries.since_at(position))
-        delta, position = delta.take(kept), position[kept]
+        change, position = np.nonzero(kept)[0], position[kept]
         if self.condition.checks:
-            change, position = self.holding(step, delta, np.arange(len(delta)), position)
-            delta = delta if len(change) == len(delta) else delta.take(change)
+            change, position = self.holding(step, delta, change, position, identity)
+        delta = delta if len(change) == len(delta) else delta.take(change)
         step.room.take(len(delta), CHANGE)
         return self._ended(step, delta, position)
 
-    def holding(self, step: Step, delta: Delta, change: Ints, position: Ints) -> tuple[Ints, Ints]:
-        """The pairs that satisfy the whole condition.
+    def holding(
+        self, step: Step, delta: Delta, change: Ints, position: Ints, identity: Identity | None = None
+    ) -> tuple[Ints, Ints]:
+        """The pairs that satisfy the whole condition. Clauses that call functions are evaluated once for changes whose
+        columns are the same by `identity`."""
+        in_window = self._in_window(step) if self.pending else None
+        pairs = self.index.checks.holding(step, Pairs(delta, change, position, identity), in_window)
+        assert pairs.position is not None
+        return pairs.change, pairs.position
 
-        If the host attributes failures to queries, the order is fixed, so that measured times do not decide who fails.
-        """
-        for i in self.index.check_order() if step.functions.failures is None else range(len(self.condition.checks)):
-            if not len(change):
-                break
-            check = self.condition.checks[i]
-            begun = time.perf_counter()
-            kept = (
-                _holds(check, step, delta, change, position)
-                if params_of(check)
-                else _holds_shared(check, step, delta, change)
-            )
-            self.index.learn_check(i, len(change), int(np.count_nonzero(kept)), time.perf_counter() - begun)
-            change, position = change[kept], position[kept]
-        return change, position
+    def _in_window(self, step: Step) -> Callable[[Pairs], Mask]:
+        """Which pairs have an instant in the window of their query."""
+
+        def of(pairs: Pairs) -> Mask:
+            assert pairs.position is not None
+            numbered = replace(pairs.delta.take(pairs.change), last=np.arange(len(pairs)))
+            kept = self._ended(step, replace(numbered, query=step.queries.ids_at(pairs.position)), pairs.position)
+            mask = np.zeros(len(pairs), np.bool_)
+            mask[kept.last] = True
+            return mask
+
+        return of
 
     def attached(self, step: Step, delta: Delta, change: Ints, position: Ints) -> Delta:
         """Pairs as changes of queries, with the ends that the queries' windows give them."""
@@ -139,6 +143,7 @@ class Matching:
     step: Step
     delta: Delta
     runs: tuple[Run[RoutedFilter], ...]
+    identity: Identity | None = None
 
     @cached_property
     def _columns(self) -> list[AttributeColumn | ValueColumn]:
@@ -231,7 +236,8 @@ class Matching:
         parts = [(none, none)]
         for begin in range(0, len(change), PAIRS_AT_ONCE):
             end = begin + PAIRS_AT_ONCE
-            parts.append(self.matcher.holding(self.step, self.delta, change[begin:end], position[begin:end]))
+            part = change[begin:end], position[begin:end]
+            parts.append(self.matcher.holding(self.step, self.delta, *part, self.identity))
         return np.concatenate([c for c, _ in parts]), np.concatenate([p for _, p in parts])
 
 
@@ -268,19 +274,3 @@ def once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
     pairs = np.sort(change * queries + position)
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
     return pairs // queries, pairs % queries
-
-
-def _holds_shared(condition: Expr, step: Step, delta: Delta, change: Ints) -> Mask:
-    """A condition without parameters: evaluated once per change."""
-    distinct, which = np.unique(change, return_inverse=True)
-    columns = columns_for(delta.take(distinct), columns_of(condition))
-    mask: Mask = holds(condition, columns, (), len(distinct), step.functions)[which]
-    return mask
-
-
-def _holds(condition: Expr, step: Step, delta: Delta, change: Ints, position: Ints) -> Mask:
-    rows = change if delta.rows is None else delta.rows[change]
-    where, used = pa.array(rows), columns_of(condition)
-    columns = [c.take(where) if i in used else None for i, c in enumerate(delta.columns)]
-    params = step.queries.params_at(params_of(condition), position)
-    return holds(condition, columns, params, len(change), step.functions, step.queries.ids_at(position))

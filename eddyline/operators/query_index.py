@@ -12,6 +12,7 @@ from eddyline.index.filters.filter_search import Matches, Route, What, search
 from eddyline.index.filters.grouped_filter import GroupedFilter, grouped_filter
 from eddyline.index.filters.row_codes import AttributeValues, RowCodes
 from eddyline.index.runtime.parallel import LARGEST
+from eddyline.operators.checks import Checks
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
@@ -57,19 +58,8 @@ def rows_to_list(filters: Iterable[RoutedFilter]) -> int:
 class QueryIndex:
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
-        self.eddy = Eddy()  # orders the clauses that are evaluated
+        self.checks = Checks(condition.checks, Eddy())  # the clauses, evaluated where no filter is sure
         self.runs = QueryRuns(self._filter)
 
     def _filter(self, queries: QueryRows, positions: Ints, functions: Functions) -> RoutedFilter:
         return RoutedFilter(grouped_filter(self.condition.of_queries(queries, positions, functions)))
-
-    # the clauses that are evaluated
-
-    def check_order(self) -> list[int]:
-        """The order in which the clauses of the condition are evaluated."""
-        return self.eddy.order(range(len(self.condition.checks)))
-
-    def learn_check(self, clause: int, pairs: int, held: int, seconds: float) -> None:
-        self.eddy.learn(clause, pairs, pairs, held)
-        self.eddy.learn_cost(clause, seconds / pairs)
-        self.eddy.entered(clause, pairs)

@@ -2,7 +2,8 @@
 
 A *scalar* function gets Python values, one row at a time. An *arrow* function gets a pyarrow array for each argument, a
 *pandas* function a Series, and returns as many values at once. If a call raises, or returns a value of another type or
-length, its rows get NULL, and the failure is counted with its first message: nothing is guessed.
+length, its rows get NULL, and the failure is counted with its first message: nothing is guessed. A call for many rows
+that raises is repeated for halves of them, so that a row fails by itself, whatever rows it was called with.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ _LONGEST = 200  # characters of a message
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed call or an overflow, and the queries it affects; None: all queries of the family."""
+    """A failed call or an overflow, the queries it affects (None: all queries of the family), and the positions of the
+    rows among those that were evaluated."""
 
     message: str
     queries: npt.NDArray[np.int64] | None
+    rows: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +127,46 @@ def _row_by_row(name: str, body: Callable[..., Any], args: Sequence[pa.Array], t
 def _vectorized(name: str, body: Vectorized, args: Sequence[pa.Array], to: pa.DataType, n: int) -> Returned:
     if not n:
         return Returned(pa.array([], to), ())
+    divisible = True
     try:
-        return Returned(_fitted_array(body(*args), to, n, body.kind), ())
+        values = body(*args)
+        divisible = False
+        _check_form(values, to, n, body.kind)
+        divisible = True
+        return Returned(_fitted_array(values, to), ())
     except Exception as error:
-        message = _described(error)
-        first = _short(f"{name} of {n} row{'' if n == 1 else 's'}: {message}")
-        return Returned(pa.nulls(n, to), np.arange(n), message, first)
+        failure = _described(error)
+    first = _short(f"{name} of {n} row{'' if n == 1 else 's'}: {failure}")
+    if n == 1 or not divisible:
+        return Returned(pa.nulls(n, to), np.arange(n), failure, first)
+    half = n // 2
+    left = _vectorized(name, body, [a.slice(0, half) for a in args], to, half)
+    right = _vectorized(name, body, [a.slice(half) for a in args], to, n - half)
+    failed = np.concatenate([np.asarray(left.failed, np.int64), np.asarray(right.failed, np.int64) + half])
+    return Returned(pa.concat_arrays([left.values, right.values]), failed, failure, first)
 
 
-def _fitted_array(values: Any, to: pa.DataType, n: int, kind: str) -> pa.Array:
-    """The return value of a vectorized function as an array of its type; raises if it is not one."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if not isinstance(values, pa.Array):
+def _check_form(values: Any, to: pa.DataType, n: int, kind: str) -> None:
+    """Raises if the return value of a vectorized function is not an array of its type and length."""
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
         wanted = "a pyarrow Array or ChunkedArray" if kind == "arrow" else "a Series or NumPy array"
         raise TypeError(f"it returned {type(values).__name__}, not {wanted}")
     if len(values) != n:
         raise ValueError(f"it returned {len(values)} values for {n} rows")
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if not _convertible(values, to, kind):
-        raise TypeError(f"it returned values of Arrow's type {values.type}, which are not {t.name_of(to)}")
+    if not _convertible(_plain(values), to, kind):
+        raise TypeError(f"it returned values of Arrow's type {_plain(values).type}, which are not {t.name_of(to)}")
+
+
+def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array without a dictionary."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _fitted_array(values: pa.Array | pa.ChunkedArray, to: pa.DataType) -> pa.Array:
+    """The return value of a vectorized function as an array of its type; raises if a value does not fit."""
+    values = _plain(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         values = values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.timestamp(values.type.unit))
     values = values.cast(to, safe=to != t.FLOAT)

@@ -11,6 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.operators.attach import Attach
+from eddyline.operators.evaluate import Failure
 from eddyline.operators.joins.filter_first import FirstFilter
 from eddyline.state.chunks import WORTH_IT, Compact, compacted
 from tests.local.common import row, world
@@ -129,19 +130,22 @@ def test_positions_that_are_none_are_refused_with_a_reason() -> None:
             sets.names(np.array([position]))
 
 
-def test_who_fails_does_not_depend_on_what_functions_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where failures are told, functions are called in the order of the text, whatever was measured before."""
-    called = []
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_who_fails_does_not_depend_on_what_functions_cost(monkeypatch: pytest.MonkeyPatch, order: list[int]) -> None:
+    """A failed call counts only for a row that satisfies all other clauses, whichever was evaluated first."""
     db = world()
-    db.function("f", lambda a, p: called.append("f") or a > p, ["INT", "INT"], "BOOLEAN")
-    db.function("g", lambda a, p: called.append("g") or a > p, ["INT", "INT"], "BOOLEAN")
+    db.function("f", lambda a, p: 1 // (a - 1) >= p, ["INT", "INT"], "BOOLEAN")
+    db.function("g", lambda a, p: a + 1 > p, ["INT", "INT"], "BOOLEAN")
     db.execute("CREATE QUERY FAMILY q (p INT) AS SELECT a FROM r WHERE f(a, :p) AND g(a, :p)")
-    db.register("q", [{"query": "q0", "p": 0}])
+    db.register("q", [{"query": f"q{p}", "p": p} for p in (0, 1, 2, 3)])
     (running,) = db.engine.running.values()
     (attach,) = [o for o in running.root.walk() if isinstance(o, Attach)]
-    monkeypatch.setattr(attach.matcher.index, "check_order", lambda: [1, 0])
-    for failures, order in ((None, ["g", "f"]), ([], ["f", "g"])):
-        called.clear()
-        db.functions.failures = failures
-        db.push("r", [row(0, a=1)])
-        assert called == order
+    monkeypatch.setattr(attach.matcher.index.checks, "order", lambda: order)
+    failures: list[Failure] = []
+    db.functions.failures = failures
+    changes = db.push("r", [row(0, a=1), row(0, a=2)])
+    assert changes.queries() == ["q0", "q1"]
+    (failure,) = failures
+    names = running.family.queries.rows().name_of(failure.queries).to_pylist()
+    assert names == ["q0", "q1"], "g rejects the row for q2 and q3, for which f has no value either"
+    assert failure.message.startswith("The function 'f' failed for 2 rows: f(1, 0): ZeroDivisionError")
