@@ -269,6 +269,14 @@ def paired(sets: Sequence[Portion], room: Room) -> tuple[Ints, Ints]:
     return np.concatenate([np.empty(0, np.int64), *changes]), position
 
 
+def joined_lists(sets: Sequence[Portion]) -> Lists:
+    """The sets of all changes as one."""
+    listed = [p.listed() for p in sets]
+    counts = np.concatenate([np.zeros(1, np.int64), *(x.counts for x in listed)])
+    members = np.concatenate([np.empty(0, np.int32), *(x.members for x in listed)])
+    return Lists(np.cumsum(counts), members)
+
+
 def once(change: Ints, position: Ints, queries: int) -> tuple[Ints, Ints]:
     """The distinct pairs, sorted by change, then by query position; positions are below `queries`."""
     pairs = np.sort(change * queries + position)

@@ -99,7 +99,10 @@ def _probes(join: physical.StemJoin) -> Iterator[str]:
         if first is not None:
             otherwise = "otherwise " if ranges is not None else ""
             when = "always" if first.always else "where that is cheaper"
-            yield f"{name} {otherwise}passes {text(first.condition)} first, {when}"
+            if first.calls_functions:
+                yield f"{name} passes {text(first.condition)} before or after it probes, whichever is cheaper"
+            else:
+                yield f"{name} {otherwise}passes {text(first.condition)} first, {when}"
         yield f"{name} probes " + ", then ".join(_probe(join, p) for p in order)
 
 

@@ -300,14 +300,23 @@ class CountInput:
 
 @dataclass(frozen=True)
 class FirstFilter:
-    """Conditions with parameters over one input alone, which can filter its tuples before they probe.
+    """Conditions with parameters, or that call functions, over one input alone: they can filter its tuples before they
+    probe. `rest` are the other conditions of that kind, over the joined rows.
 
-    `carries`: these are all the conditions with parameters, so the queries of a tuple are those of its joined rows.
     `always`: the filter always runs first; otherwise only where measurements show that it is cheaper."""
 
     condition: Expr
-    carries: bool
+    rest: Expr | None
     always: bool
+
+    @property
+    def carries(self) -> bool:
+        """Whether the queries of a tuple are those of its joined rows: there are no other conditions."""
+        return self.rest is None
+
+    @property
+    def calls_functions(self) -> bool:
+        return calls_functions(self.condition)
 
 
 @dataclass(frozen=True)

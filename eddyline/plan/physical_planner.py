@@ -130,7 +130,7 @@ def _selected(pattern: Pattern, child: PhysicalNode, condition: Expr) -> Physica
     """Filters by the conditions shared by all queries first, then by those with parameters."""
     parts = conjuncts(condition)
     with_params = [c for c in parts if params_of(c)]
-    if with_params and not child.attached:  # users' functions are called only for rows that pass the other conditions
+    if with_params:  # users' functions are called only for rows that pass the other conditions
         with_params = [c for c in parts if params_of(c) or calls_functions(c)]
         parts = [c for c in parts if not calls_functions(c)]
     per_query, shared = all_of(with_params), all_of(c for c in parts if not params_of(c))

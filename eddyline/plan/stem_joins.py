@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from eddyline.plan.equalities import inlined
 from eddyline.plan.equality_classes import EqualityClasses, is_equality
-from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, params_of
+from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
 from eddyline.plan.join_shape import JoinShape
 from eddyline.plan.patterns import Pattern
 from eddyline.plan.physical import (
@@ -32,7 +32,7 @@ from eddyline.plan.physical import (
     StreamInput,
     StreamScan,
 )
-from eddyline.plan.range_probes import PendingWindow, range_probes
+from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
 from eddyline.sql.bound import Call, Column, Expr
 from eddyline.types import BOOLEAN
 
@@ -50,9 +50,29 @@ def stem_join(
 ) -> StemJoin:
     """The join of the inputs; `frozen_table` is the position of a non-retroactive table among them.
 
-    `order`: all inputs in the order in which the changes of each probe the others; None: it follows the data."""
+    `order`: all inputs in the order in which the changes of each probe the others; None: it follows the data.
+
+    A condition without parameters that calls functions over one input is checked below the join, unless the functions
+    can be called before or after tuples probe (`FirstFilter`). Joins by ranges check it below."""
     scanned = range(len(inputs)) if method != "hash" else ()  # a hybrid join chooses its indexes while it runs
-    return _JoinPlanner(inputs, condition, scanned).plan(pattern, frozen_table, method, order)
+    starts = tuple(accumulate((len(i.types) for i in inputs), initial=0))
+    parts = conjuncts(condition)
+    routed = [p for p in parts if calls_functions(p) and not params_of(p) and len(inputs_of(p, starts[:-1])) == 1]
+    below = list(inputs)
+    for part in routed:
+        (i,) = inputs_of(part, starts[:-1])
+        below[i] = Filter(below[i].pattern, (below[i],), _moved(part, starts[i]))
+    others = all_of(p for p in parts if not any(p is r for r in routed))
+    join = _JoinPlanner(below, others, scanned).plan(pattern, frozen_table, method, order)
+    if not routed or join.ranged:
+        return join
+    planner = _JoinPlanner(inputs, condition, scanned, routed)
+    return planner.plan(pattern, frozen_table, method, order) if planner.routes_functions() else join
+
+
+def _moved(expr: Expr, start: int) -> Expr:
+    """An expression over the columns of an input that begins at this column of the join."""
+    return move_columns(expr, lambda c: c - start)
 
 
 def replanned(join: StemJoin, orders: Sequence[Sequence[int]], scanned: Collection[int]) -> StemJoin:
@@ -70,13 +90,21 @@ def _following(order: Sequence[int]) -> Choose:
 
 
 class _JoinPlanner:
-    def __init__(self, inputs: Sequence[PhysicalNode], condition: Expr | None, scanned: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[PhysicalNode],
+        condition: Expr | None,
+        scanned: Collection[int] = (),
+        routed: Collection[Expr] = frozenset(),
+    ) -> None:
+        """`routed`: conditions that call functions, which are matched with queries like conditions with parameters."""
         self.inputs = tuple(inputs)
         self.scanned = frozenset(scanned)
         self.starts = tuple(accumulate((len(i.types) for i in inputs), initial=0))
         parts = conjuncts(condition)
-        self.static = [p for p in parts if not params_of(p)]
-        self.with_params = [p for p in parts if params_of(p)]
+        self.routed = routed
+        self.static = [p for p in parts if not params_of(p) and p not in routed]
+        self.with_params = [p for p in parts if params_of(p) or p in routed]
         self.keys: list[list[Key]] = [[] for _ in inputs]
         self.shape = JoinShape(all_of(self.static), self.starts[:-1])
 
@@ -111,6 +139,11 @@ class _JoinPlanner:
             return join
         conditions = [c for c in (join.condition, probes[0][0].conditions) if c is not None]
         return replace(join, ranges=range_probes(all_of(conditions), windows, self.starts[:-1]))
+
+    def routes_functions(self) -> bool:
+        """Whether all functions over one input can be called before or after its tuples probe."""
+        inputs = {i for p in self.routed for i in self.shape.inputs_of(p)}
+        return all(self._first_filter(i) is not None for i in inputs)
 
     def route(self, start: int, choose: Choose) -> tuple[ProbeStep, ...]:
         """The steps of the changes of one input; `choose` names the input to probe next."""
@@ -202,5 +235,5 @@ class _JoinPlanner:
         condition = all_of(self.shape.own(p, i) for p in own)
         if condition is None:
             return None
-        always = calls_functions(condition) or len(self.inputs) > 2
-        return FirstFilter(condition, carries=len(own) == len(self.with_params), always=always)
+        rest = all_of(p for p in self.with_params if not any(p is o for o in own))
+        return FirstFilter(condition, rest, always=len(self.inputs) > 2)

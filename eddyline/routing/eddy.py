@@ -59,9 +59,14 @@ class Eddy:
         account.satisfied = account.satisfied * decay + satisfied
 
     def learn_cost(self, operator: Hashable, cost: float) -> None:
-        """Adds a measured cost per row to the moving average."""
+        """Moves the known cost per row towards a measured one, half of the way on a logarithmic scale.
+
+        Interruptions and compilation only add, so it at most doubles at once."""
         account, cost = self.account(operator), max(cost, 1e-9)
-        account.cost = cost if account.cost == 1.0 else 0.8 * account.cost + 0.2 * cost
+        if account.cost == 1.0:
+            account.cost = cost
+        else:
+            account.cost = min((account.cost * cost) ** 0.5, 2 * account.cost)
 
     def entered(self, operator: Hashable, rows: int) -> None:
         self.account(operator).entered += rows

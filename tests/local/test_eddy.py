@@ -107,4 +107,4 @@ def test_a_function_over_one_input_of_a_join_is_called_once_for_each_tuple_and_q
     found = db.push("quotes", pa.table(quotes)).count()
     assert found == fanout * int((prices > 10).sum() + (prices > 50).sum())
     assert len(calls) == 20
-    assert "visits its filter first" in explained(db, "f")
+    assert "of 10 tuples called functions before they probed" in explained(db, "f")

@@ -14,13 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
 from eddyline.index.ranges.range_search import STRATEGIES
-from tests.oracle import join_scenarios, lazy, test_oracle, test_range_joins
+from tests.oracle import functions, join_scenarios, lazy, test_oracle, test_range_joins
 from tests.oracle.range_joins import KINDS as RANGE_KINDS
 
 AT_ONCE = 20  # scenarios a process plays for one class before it reports
 
 
-KINDS = [*test_oracle.KINDS, "range join", "multi-way join", *(f"lazy {kind}" for kind in lazy.KINDS)]
+KINDS = [*test_oracle.KINDS, "range join", "multi-way join", "functions", *(f"lazy {kind}" for kind in lazy.KINDS)]
 
 
 def tasks(seed: int, kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -43,6 +43,8 @@ def play(task: tuple[str, int]) -> tuple[str, int, list[str]]:
                 )
             elif kind == "multi-way join":
                 compared += join_scenarios.play(seed)
+            elif kind == "functions":
+                compared += functions.play(seed)
             elif kind.startswith("lazy "):
                 compared += lazy.play(kind.removeprefix("lazy "), seed)
             else:

@@ -71,9 +71,9 @@ def test_an_operator_nobody_told_of_has_a_few_tickets_and_no_selectivity() -> No
     assert sum(eddy.shares(["new", "known"])) == pytest.approx(1) and eddy.shares(["new", "other"]) == [0.5, 0.5]
 
 
-def test_a_cost_told_again_moves_by_a_fifth() -> None:
+def test_a_cost_told_again_moves_by_half_the_factor_and_at_most_doubles() -> None:
     eddy = Eddy()
-    for cost, known in [(10.0, 10.0), (20.0, 12.0), (2.0, 10.0)]:
+    for cost, known in [(10.0, 10.0), (14.4, 12.0), (3.0, 6.0), (10_000.0, 12.0)]:
         eddy.learn_cost("a", cost)
         assert eddy.account("a").cost == pytest.approx(known)
 

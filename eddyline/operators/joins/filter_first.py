@@ -6,8 +6,8 @@ query do not probe. If these are all the conditions with parameters, the joined 
 
 Both orders give the same rows in the same order, and the SteM stores all tuples either way: measured times must not
 affect a result. The order is chosen for each batch by the expected cost of a tuple: from the share that passes the
-filter, the partners per tuple, and the measured cost of either. Conditions that call user-defined functions always come
-first, so that measured times do not decide for which tuples they are called.
+filter, the partners per tuple, and the measured cost of either. Conditions that call user-defined functions have a
+tactic of their own (`routed_functions.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eddyline.operators.describe import describe_index
 from eddyline.operators.joins.probe import Probe, built
 from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.tactic import Piece
-from eddyline.operators.matcher import Matcher, Portion
+from eddyline.operators.matcher import Matcher, joined_lists
 from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
 from eddyline.state.delta import Delta
@@ -54,7 +54,7 @@ class FilterFirst:
     @classmethod
     def of(cls, probe: Probe) -> FilterFirst | None:
         plan = probe.stems.node.filters[probe.input]
-        return None if plan is None else cls(plan, probe)
+        return None if plan is None or plan.calls_functions else cls(plan, probe)
 
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
         if step.kind == "replay":
@@ -109,10 +109,9 @@ class FirstFilter:
         """The tuples that match some query."""
         begun = time.perf_counter()
         matching = self.matcher.prepare(step, delta)
-        # Functions are called once. Counting matches of ranges is cheaper than listing them; they are listed only for
-        # tuples with partners, unless most tuples have some.
-        at_once = self.matcher.condition.calls_functions or self._most_match
-        lineage = _joined(matching.sets()) if self.carries and at_once else None
+        # Counting matches of ranges is cheaper than listing them; they are listed only for tuples with partners, unless
+        # most tuples have some.
+        lineage = joined_lists(matching.sets()) if self.carries and self._most_match else None
         kept = np.nonzero(matching.counts() if lineage is None else lineage.counts)[0]
         self._learn("filter", len(delta), len(kept), time.perf_counter() - begun)
         if len(kept) == len(delta):
@@ -152,7 +151,7 @@ class FirstFilter:
         joined, lineage, place_of = built(step, partial), wanted.lineage, origin
         if lineage is None:
             tuples, place_of = np.unique(origin, return_inverse=True)
-            lineage = _joined(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
+            lineage = joined_lists(self.matcher.prepare(step, wanted.tuples.take(tuples)).sets())
         all_visible = not len(joined) or int(joined.first.min()) >= step.queries.latest
         low, high = lineage.starts[place_of], lineage.starts[place_of + 1]
         for start, begins, ends in pieces(low, high):
@@ -177,10 +176,3 @@ class FirstFilter:
             statistics.append(f"{o}: {shares[o]:.1%} of tickets, {measured}")
         lines = [f"{name} visits its {self.first()} first ({'; '.join(statistics)})"]
         return lines + [f"  {line}" for line in describe_index(self.matcher.index)]
-
-
-def _joined(sets: Sequence[Portion]) -> Lists:
-    listed = [p.listed() for p in sets]
-    counts = np.concatenate([np.zeros(1, np.int64), *(x.counts for x in listed)])
-    members = np.concatenate([np.empty(0, np.int32), *(x.members for x in listed)])
-    return Lists(np.cumsum(counts), members)

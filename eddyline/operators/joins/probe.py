@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from eddyline.arrays import Ints
 from eddyline.operators.base import Step
 from eddyline.operators.describe import describe_index
 from eddyline.operators.joins.routes import Partial
@@ -22,6 +23,7 @@ class Probe:
         self.stems = stems
         self.input = i
         self.matcher = matcher
+        self._calls_functions = matcher.condition.calls_functions
 
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
         return list(self.finished(step, self.stems.results(step, self.input, delta)))
@@ -29,22 +31,28 @@ class Probe:
     def finished(self, step: Step, results: Iterable[Partial]) -> Iterator[Delta]:
         """Results as changes, of queries where there are conditions with parameters."""
         for partial in results:
-            joined = self._matched(step, partial)
+            joined, _ = self.matched(step, partial)
             if len(joined):
                 yield joined
 
-    def _matched(self, step: Step, partial: Partial) -> Delta:
+    def matched(self, step: Step, partial: Partial) -> tuple[Delta, Ints]:
+        """Results as changes, and the positions of those results that have changes."""
         if not self.stems.node.attached:
-            return built(step, partial)
+            return built(step, partial), np.arange(len(partial))
         # Only the columns of conditions are gathered for all rows, the others for rows that match a query.
-        narrow = partial.joined(self.matcher.columns)
-        matched = self.matcher.filter(step, narrow) if partial.query is not None else self.matcher.match(step, narrow)
-        if not len(matched):
-            return matched
+        narrow, match = partial.joined(self.matcher.columns), self.matcher.match
+        if partial.query is not None:
+            match = self.matcher.filter
+        return self.widened(step, partial, match(step, narrow, partial.identity if self._calls_functions else None))
+
+    def widened(self, step: Step, partial: Partial, matched: Delta) -> tuple[Delta, Ints]:
+        """Changes with all columns of the results that they refer to, and the positions of these results."""
         rows = np.arange(len(matched)) if matched.rows is None else matched.rows
         needed, place = np.unique(rows, return_inverse=True)
+        if not len(matched):
+            return matched, needed
         wide = built(step, partial if len(needed) == len(partial) else partial.take(needed))
-        return replace(matched, columns=wide.columns, rows=place)
+        return replace(matched, columns=wide.columns, rows=place), needed
 
     def details(self) -> list[str]:
         return describe_index(self.matcher.index)

@@ -9,7 +9,7 @@ Cost: O(partial results) per step of the route. (Document 1, section 3.3; docume
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,6 +84,14 @@ class Partial:
     def columns(self, used: Container[int]) -> list[pa.Array | None]:
         """Some columns of the joined rows; the others are None."""
         return [self.column(i) if i in used else None for i in range(self.layout.starts[-1])]
+
+    def identity(self, used: Set[int]) -> Ints:
+        """Numbers of the results: those with equal numbers have the same rows of all inputs with used columns."""
+        numbers: Ints = np.zeros(len(self), np.int64)
+        for i in sorted({bisect_right(self.layout.starts, c) - 1 for c in used}):
+            rows, place = np.unique(self.rows[i], return_inverse=True)
+            numbers = numbers * len(rows) + place
+        return numbers
 
     def values(self, step: Step, exprs: Sequence[Expr]) -> list[pa.Array]:
         """The values of expressions over inputs joined so far."""

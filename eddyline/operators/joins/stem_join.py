@@ -28,6 +28,7 @@ from eddyline.operators.joins.deferred_candidates import DeferredCandidates
 from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.order_state import OrderState, SavedPlan
 from eddyline.operators.joins.probe import Probe
+from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.stems import Logs, Stems, own_log
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
@@ -40,7 +41,7 @@ from eddyline.state.pages import Saved
 
 ABSENT = object()  # an input without shared routes
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
-TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, FilterFirst.of)
+TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, RoutedFunctions.of, FilterFirst.of)
 
 
 class StemJoin(Operator):
