@@ -43,6 +43,7 @@ KEYS = (
     "SELECT SUM(x) AS b FROM r [RANGE :w SECONDS] WHERE a < :hi",
     "SELECT DISTINCT k, a FROM r [ROWS 5] WHERE a > :lo",
     "SELECT k, x FROM s [ROWS 5]",
+    "SELECT r.x FROM r [ROWS 5], s [ROWS 6] WHERE r.k = s.k AND r.a > :lo",
     f"SELECT k FROM {R} WHERE a > :lo EXCEPT ALL SELECT k FROM {S} WHERE a < :hi",
     f"SELECT k FROM {R} WHERE a > :lo INTERSECT ALL SELECT k FROM t WHERE a < :hi",
     f"SELECT r.x FROM (SELECT k, x, ts FROM {R} WHERE a > :lo UNION ALL SELECT k, x, ts FROM {S}) r, t WHERE r.k = t.k",

@@ -289,6 +289,9 @@ class Engine(Runner):
     def arrive(self, stream: str, batch: Delta) -> list[Part]:
         """Tuples of a stream arrive, the same for every family that reads it. The caller has advanced its clock."""
         readers = self._reading(stream)
+        for running in readers:
+            if running.initial is not None:  # tuples that arrive now are not part of an initial answer
+                self.flush(running)
         self.arrivals += len(batch)
         needing = next((r for r in readers if r.needs_log(stream)), None)
         appended = {}

@@ -527,3 +527,17 @@ def test_restored_store_serves_old_queries_and_hides_old_rows_from_new_ones(tmp_
     assert results(found, "late") == Counter({(2, 9): 1})
     assert bag(db.snapshot("q1")) == Counter({(1,): 1, (2,): 1})
     assert bag(db.snapshot("q2")) == Counter((x, y) for x in (1, 2) for y in (1, 2))
+
+
+def test_a_row_that_arrives_after_registration_is_not_in_the_initial_answer() -> None:
+    db = world()
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    for name, window in (("f", "RANGE 10 SECONDS"), ("g", "ROWS 10")):
+        matched = "(SELECT a, n FROM t WHERE a > :lo) AS y"
+        db.execute(f"CREATE QUERY FAMILY {name} (lo INT) AS SELECT s.b FROM s [{window}], {matched} WHERE s.a = y.a")
+    db.push("s", [row(1)])
+    initial = {name: db.register(name, [{"query": name + "1", "lo": 0}]) for name in "fg"}
+    changes = db.push("s", [row(1, b=7)])  # at the clock of the registration
+    for name, registered in initial.items():
+        assert results(registered, name + "1") == Counter()
+        assert results(changes, name + "1") == Counter({(7,): 1})

@@ -18,6 +18,7 @@ from eddyline.index.timelines.count_windows import CountWindows, OrderedRows, pl
 
 _MAX = np.iinfo(np.int64).max
 EVERY = -1  # instead of a window: all of them
+ABSENT = np.iinfo(np.int64).min  # instead of the end of a row
 BEFORE, RETRACTED, SHOWN = 0, 1, 2
 
 
@@ -67,17 +68,20 @@ def _place(rows: OrderedRows, row: int) -> int:
 
 @inlined
 def _end(rows: OrderedRows, windows: CountWindows, span: Span, w: int, place: int) -> int:
-    """The last instant of a row in a window; below its beginning if it is not in it."""
+    """The last instant of a row in a window; ABSENT if it is not in it. A row that was in it before the step may leave
+    at its own instant: then it has no instant, but is still retracted."""
     n, g = windows.size[w], windows.group[w]
     k = rank(windows, g, place)
     before, after = rank(windows, g, span.shown), rank(windows, g, span.upto)
-    end: int = rows.ts[rows.order[place]] - 1
+    end = ABSENT
     at = windows.offset[g] + k
     visible = place >= windows.begin[g] or (at < windows.offset[g + 1] and windows.mixed[at] == place)
     if visible and n > 0 and before - n <= k < (after if span.phase == SHOWN else before):
         end = _MAX
         if span.phase != BEFORE and k + n < after:
             end = rows.ts[rows.order[place_of(windows, g, k + n)]] - 1
+        if k >= before and end < rows.ts[rows.order[place]]:  # such a row is never sent
+            end = ABSENT
     return end
 
 
@@ -98,12 +102,12 @@ def count_members(
         while row >= low and row >= 0:
             place = _place(rows, row)
             if w != EVERY:
-                counts[i] += _end(rows, windows, span, w, place) >= rows.ts[row]
+                counts[i] += _end(rows, windows, span, w, place) != ABSENT
             else:
                 for v in reach.by_size:
                     if alike and windows.size[v] < span.shown - place:  # so are all smaller ones
                         break
-                    counts[i] += _end(rows, windows, span, v, place) >= rows.ts[row]
+                    counts[i] += _end(rows, windows, span, v, place) != ABSENT
             row = chains.older[row]
     return counts
 
@@ -129,7 +133,7 @@ def list_members(
             place = _place(rows, row)
             if w != EVERY:
                 until = _end(rows, windows, span, w, place)
-                if until >= rows.ts[row]:
+                if until != ABSENT:
                     which[k], found[k], window[k], end[k] = i, row, w, until
                     k -= 1
             else:
@@ -137,7 +141,7 @@ def list_members(
                     if alike and windows.size[v] < span.shown - place:
                         break
                     until = _end(rows, windows, span, v, place)
-                    if until >= rows.ts[row]:
+                    if until != ABSENT:
                         which[k], found[k], window[k], end[k] = i, row, v, until
                         k -= 1
             row = chains.older[row]

@@ -27,15 +27,16 @@ KEYS = 3
 
 
 def expected(log: Log, span: Span, n: int, since: int) -> dict[int, int]:
-    """By row of a window, its last instant; rows without an instant are left out."""
+    """By row of a window, its last instant; rows that enter and have no instant are left out."""
     visible = [(t, row) for t, row in log[: span.upto] if row >= since]
-    rows = held(log, span.shown, n, since)
+    before = held(log, span.shown, n, since)
+    rows = list(before)
     if span.phase == SHOWN and n > 0:
         rows += [row for _, row in log[span.shown : span.upto] if row >= since]
     ends = {}
     for k, (t, row) in enumerate(visible):
         leaves = visible[k + n][0] if k + n < len(visible) and span.phase != BEFORE else None
-        if row in rows and (leaves is None or leaves > t):
+        if row in before or (row in rows and (leaves is None or leaves > t)):
             ends[row] = MAX if leaves is None else leaves - 1
     return ends
 
