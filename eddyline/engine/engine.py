@@ -38,6 +38,7 @@ from eddyline.state.delta import MIN, Delta
 from eddyline.state.pages import Saved
 from eddyline.state.query_table import QueryRows
 from eddyline.state.store.store import LogName, Store
+from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 
 Result = TypeVar("Result")
@@ -179,8 +180,10 @@ class Engine(Runner):
             self.attempt(running, running.compact)
 
     def table_changing(self, table: str) -> None:
+        """Initial answers and collected tuples meet the table as it was."""
         for running in self._readers(table):
             self.flush(running)
+            self.catch_up(running)
 
     def table_changed(self, table: str, delta: Delta) -> None:
         for running in self._readers(table):
@@ -230,7 +233,10 @@ class Engine(Runner):
         """A family with new operators and empty state."""
         self.join_orders.families_changed()
         logs = partial(self._log_of, family)
-        return RunningFamily(family, self.definitions.functions, self.options, logs, self.clocks.of)
+        return RunningFamily(family, self.definitions.functions, self.options, logs, self._stored_table, self.clocks.of)
+
+    def _stored_table(self, name: str) -> StoredTable:
+        return self.definitions.tables[name].stored
 
     def _log_of(self, family: Family, stream: str) -> StreamLog:
         """The log of a stream as a family sees it."""

@@ -34,7 +34,7 @@ from eddyline.operators.filter import Filter
 from eddyline.operators.joins.candidates import Candidates
 from eddyline.operators.joins.deferred_candidates import DeferredCandidates
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.joins.stems import Logs, own_log
+from eddyline.operators.joins.stems import Logs, Tables, own_log
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
 from eddyline.operators.room import Room
@@ -81,9 +81,11 @@ class RunningFamily:
         functions: Functions,
         options: EngineOptions,
         logs: Logs,
+        tables: Tables,
         clock_of: Callable[[Collection[str]], int] = lambda streams: MIN,
     ) -> None:
-        """`logs` has the logs of streams that families share, `clock_of` the clock of some streams."""
+        """`logs` and `tables` have the logs of streams and the rows of tables that families share, `clock_of` the clock
+        of some streams."""
         self.family = family
         self.functions = functions
         self.threads = options.threads
@@ -101,7 +103,7 @@ class RunningFamily:
         # With policy 'max', a log may hold tuples that a family of several streams has not seen.
         several_clocks = options.clock == "max" and len(self.streams) > 1
         self.logs: dict[str, StreamLog] = {}  # by stream, those that its operators read
-        self.root = build(family.physical, own_log if several_clocks else partial(self._open, logs))
+        self.root = build(family.physical, own_log if several_clocks else partial(self._open, logs), tables)
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
         self.recomputable = family.physical.recomputable and not several_clocks
@@ -225,9 +227,7 @@ class RunningFamily:
         self.collecting.held.append(changes)
 
     def change_tables(self, clock: int, queries: QueryRows, tables: Mapping[str, Delta]) -> Outcome:
-        """A step in which tables change; tuples that have been collected meet the tables as they were."""
-        if self.behind:
-            self.hold(self.evaluate())
+        """A step in which tables change; tuples that were collected have met the tables as they were."""
         return self._released(self.run(self.step(clock, queries, tables=tables)), queries)
 
     def only_routes(self, stream: str, shared: Container[tuple[int, int]]) -> bool:

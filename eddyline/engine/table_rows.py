@@ -13,21 +13,35 @@ from eddyline.errors import DataError
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.sql.catalog import Table
 from eddyline.state.delta import MAX, MIN, NO_ARRIVAL, Delta, join_arrays
+from eddyline.state.store.stored_table import StoredTable
 
 
 class TableRows:
     def __init__(self, declared: Table) -> None:
         self.declared = declared
-        self.columns = [pa.array([], f.type) for f in declared.fields]
+        self.stored = StoredTable([pa.array([], f.type) for f in declared.fields])
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.stored)
+
+    @property
+    def columns(self) -> tuple[pa.Array, ...]:
+        return self.stored.columns
+
+    def load(self, columns: Sequence[pa.Array]) -> None:
+        """Replaces all rows, without a change."""
+        self.stored.load(columns)
 
     def content(self) -> Delta:
         return _delta(self.columns, np.ones(len(self), np.int64))
 
     def to_arrow(self) -> pa.Table:
-        return pa.table(self.columns, names=[f.name for f in self.declared.fields])
+        return pa.table(list(self.columns), names=[f.name for f in self.declared.fields])
+
+    def save(self) -> pa.Table:
+        """Its rows; afterwards it goes on like one that has loaded them."""
+        self.stored.divide_anew()
+        return self.to_arrow()
 
     def change(self, gone: npt.NDArray[np.bool_], new: Sequence[pa.Array]) -> Delta:
         """Checks the key, deletes the rows under the mask and adds new ones. Returns the net changes."""
@@ -38,7 +52,7 @@ class TableRows:
         changed = [join_arrays([c.take(lost), n]) for c, n in zip(self.columns, new, strict=True)]
         signs = np.concatenate([np.full(len(lost), -1), np.ones(len(new[0]))]).astype(np.int64)
         net = _net(_delta(changed, signs))
-        self.columns = columns
+        self.stored.change(np.nonzero(~gone)[0] if gone.any() else None, columns)
         return net
 
     def _check_key(self, columns: Sequence[pa.Array], old: int) -> None:

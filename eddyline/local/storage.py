@@ -62,7 +62,7 @@ def _write(db: Connection, path: Path) -> None:
         _write_table(path / "streams" / f"{file_name(name)}.history.arrow", rows)
         _write_table(path / "streams" / f"{file_name(name)}.late.arrow", db.late(name))
     for name, table in db.definitions.tables.items():
-        _write_table(path / "tables" / f"{file_name(name)}.arrow", table.to_arrow())
+        _write_table(path / "tables" / f"{file_name(name)}.arrow", table.save())
     for family in db.registry:
         folder = path / "families" / str(family.number)
         _write_table(folder / "queries.arrow", family.queries.save())
@@ -177,7 +177,8 @@ def _restore_relations(db: Connection, path: Path, manifest: dict[str, Any], bod
     for sql in manifest["tables"]:
         definitions.apply(Define(sql))
     for name, table in definitions.tables.items():
-        table.columns = [c.combine_chunks() for c in _read_table(path / "tables" / f"{file_name(name)}.arrow").columns]
+        saved = _read_table(path / "tables" / f"{file_name(name)}.arrow")
+        table.load([c.combine_chunks() for c in saved.columns])
     for f in manifest["functions"]:
         kind = f.get("kind", "scalar")
         body = body_of(bodies[f["name"].lower()], kind)

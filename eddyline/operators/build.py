@@ -13,7 +13,7 @@ from eddyline.operators.expirations import Expirations
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.joins.stems import Logs, own_log
+from eddyline.operators.joins.stems import Logs, Tables, own_log, own_table
 from eddyline.operators.project import Project
 from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan, TableScan
@@ -36,11 +36,11 @@ OPERATORS: Mapping[type[physical.PhysicalNode], Callable[[Any, list[Operator]], 
 }
 
 
-def build(node: physical.PhysicalNode, logs: Logs = own_log) -> Operator:
-    """`logs` has the logs of streams that operators share."""
-    children = [build(i, logs) for i in node.inputs]
+def build(node: physical.PhysicalNode, logs: Logs = own_log, tables: Tables = own_table) -> Operator:
+    """`logs` and `tables` have the logs of streams and the rows of tables that operators share."""
+    children = [build(i, logs, tables) for i in node.inputs]
     if isinstance(node, physical.StemJoin):
-        return StemJoin(node, children, logs)
+        return StemJoin(node, children, logs, tables)
     if isinstance(node, physical.CountWindow):
         return CountWindow(node, children, logs(node.scan.source.stream.lower()))
     return OPERATORS[type(node)](node, children)

@@ -73,7 +73,10 @@ def _details(node: PhysicalNode) -> Iterator[str]:
             if counted is not None:
                 where = on_text(all_of(c for c in (counted.condition, counted.per_query) if c is not None))
                 yield f"rows of input {i + 1} are in the log of {counted.window.scan.source.stream}{where}"
-        elsewhere = [i for i in node.stored if node.streams[i] is None and node.counted[i] is None]
+            table = node.tables[i]
+            if table is not None:
+                yield f"rows of input {i + 1} are in the table {table.scan.source.table}{on_text(table.condition)}"
+        elsewhere = [i for i in node.stored if not (node.streams[i] or node.counted[i] or node.tables[i])]
         yield from _kept({f"input {i + 1}": node.buffers[i] for i in elsewhere})
         yield from _probes(node)
     if isinstance(node, physical.GroupBy):

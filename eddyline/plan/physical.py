@@ -299,6 +299,14 @@ class CountInput:
 
 
 @dataclass(frozen=True)
+class TableInput:
+    """An input of a join that reads a table, with a condition on it alone."""
+
+    scan: TableScan
+    condition: Expr | None
+
+
+@dataclass(frozen=True)
 class FirstFilter:
     """Conditions with parameters, or that call functions, over one input alone: they can filter its tuples before they
     probe. `rest` are the other conditions of that kind, over the joined rows.
@@ -322,14 +330,15 @@ class FirstFilter:
 @dataclass(frozen=True)
 class StemJoin(PhysicalNode):
     """A join of any number of inputs over SteMs, one per input. Per input: the keys of its SteM; the stream or the
-    count window whose log has its rows, or else the buffer that keeps them; the order in which its changes probe the
-    others; its first filter; and its range probe, if it has one."""
+    count window whose log has its rows, or the table that has them, or else the buffer that keeps them; the order in
+    which its changes probe the others; its first filter; and its range probe, if it has one."""
 
     condition: Expr | None  # with parameters, over the joined rows
     windows: tuple[PendingWindow, ...]
     keys: tuple[tuple[Key, ...], ...]
     streams: tuple[StreamInput | None, ...]
     counted: tuple[CountInput | None, ...]
+    tables: tuple[TableInput | None, ...]
     buffers: tuple[Buffer, ...]
     probes: tuple[tuple[ProbeStep, ...], ...]
     filters: tuple[FirstFilter | None, ...]

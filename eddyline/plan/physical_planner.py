@@ -7,7 +7,8 @@ per class of queries, together with everything below them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
@@ -38,13 +39,16 @@ def physical_plan(
     `method`: how joins find partners. `order`: that of the inputs of its join of several streams; None: it follows the
     data.
     """
-    root = _attached(_Planner(strategy, method, order).plan(plan))
+    tables = Counter(n.source.table.lower() for n in _nodes(plan) if isinstance(n, nodes.Table))
+    repeated = frozenset(table for table, times in tables.items() if times > 1)
+    root = _attached(_Planner(strategy, repeated, method, order).plan(plan))
     return physical.Expirations(Pattern.STR, (root,)) if emit == "all" else root
 
 
 @dataclass(frozen=True)
 class _Planner:
     strategy: str
+    repeated: frozenset[str]  # tables that are read several times: one change of them is several changes of a step
     method: physical.JoinMethod = "hash"
     order: tuple[int, ...] | None = None
     clustered: bool = False  # whether the node is inside a cluster; clusters are not nested
@@ -96,19 +100,29 @@ class _Planner:
         return tuple(_attached(self.plan(i)) for i in node.inputs)
 
     def _table_join(self, pattern: Pattern, node: nodes.TableJoin) -> physical.StemJoin:
-        """Selections by parameters below the join become part of it, if it can then process groups of queries."""
-        frozen = 1 if node.kind == "non-retroactive" else None
+        """A table that is joined with a join becomes one more input of it, so that no joined rows are kept. Selections
+        by parameters below become part of the join, so that no rows are kept per query; with a non-retroactive table,
+        which the others only probe, if the join can then process groups of queries."""
+        if node.kind == "retroactive":
+            below, parts = _flattened(node)
+            below, lifted = _with_lifted(below)
+            streams = sum(not isinstance(i, nodes.Table) for i in below)
+            order = None if self.order is None or streams < 2 else (*self.order, *range(streams, len(below)))
+            planned, condition = [self.plan(i) for i in below], all_of([*parts, *lifted])
+            return stem_join(pattern, planned, condition, method=self.method, order=order)
         inputs, lifted = _with_lifted(node.inputs)
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
-            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, frozen, method=self.method)
+            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, 1, method=self.method)
             if join.ranged:
                 return join
         planned = [self.plan(i) for i in node.inputs]
-        return stem_join(pattern, planned, node.condition, frozen, method=self.method)
+        return stem_join(pattern, planned, node.condition, frozen_table=1, method=self.method)
 
     def _joined(self, join: physical.StemJoin) -> physical.StemJoin:
-        """The join with the requested strategy."""
+        """The join with the requested strategy. Of a table that is read several times, it keeps the rows itself."""
+        shared = (None if x and x.scan.source.table.lower() in self.repeated else x for x in join.tables)
+        join = replace(join, tables=tuple(shared))
         if self.strategy == "by row":
             return replace(join, ranges=(None,) * len(join.inputs))
         return join if self.strategy == "auto" else replace(join, strategy=self.strategy)
@@ -142,6 +156,21 @@ def _selected(pattern: Pattern, child: PhysicalNode, condition: Expr) -> Physica
     if per_query is None:
         return child
     return (physical.Filter if child.attached else physical.Attach)(pattern, (child,), per_query)
+
+
+def _flattened(node: nodes.Node) -> tuple[list[nodes.Node], list[Expr]]:
+    """The inputs of joins with each other and with tables, if a change of any of them revises earlier results; and the
+    conditions over all their columns."""
+    match node:
+        case nodes.Join():
+            return list(node.inputs), conjuncts(node.condition)
+        case nodes.TableJoin() if node.kind == "retroactive":
+            inputs, parts = _flattened(node.input)
+            return [*inputs, node.table], [*parts, *conjuncts(node.condition)]
+        case nodes.Select() if isinstance(node.input, nodes.Join | nodes.TableJoin):
+            inputs, parts = _flattened(node.input)
+            return (inputs, [*parts, *conjuncts(node.condition)]) if len(inputs) > 1 else ([node], [])
+    return [node], []
 
 
 def _with_lifted(inputs: Sequence[nodes.Node]) -> tuple[list[nodes.Node], list[Expr]]:
@@ -188,6 +217,12 @@ def _range_arguments(
 def _form(aggregate: Aggregate) -> Counted | Extreme:
     argument = aggregate.argument
     return AGGREGATES[aggregate.function].form(None if argument is None else argument.type)
+
+
+def _nodes(node: nodes.Node) -> Iterator[nodes.Node]:
+    yield node
+    for i in node.inputs:
+        yield from _nodes(i)
 
 
 def _params(node: nodes.Node) -> set[int]:

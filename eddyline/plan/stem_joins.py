@@ -31,6 +31,8 @@ from eddyline.plan.physical import (
     StemJoin,
     StreamInput,
     StreamScan,
+    TableInput,
+    TableScan,
 )
 from eddyline.plan.range_probes import PendingWindow, inputs_of, range_probes
 from eddyline.sql.bound import Call, Column, Expr
@@ -125,6 +127,7 @@ class _JoinPlanner:
             keys=tuple(tuple(k) for k in self.keys),
             streams=tuple(self._stream(i) for i in range(n)),
             counted=tuple(self._counted(i) for i in range(n)),
+            tables=tuple(self._table(i) for i in range(n)),
             buffers=(Buffer(),) * n,
             probes=probes,
             filters=tuple(self._first_filter(i) for i in range(n)),
@@ -193,14 +196,22 @@ class _JoinPlanner:
         return self.keys[i].index(key)
 
     def _stream(self, i: int) -> StreamInput | None:
-        """The stream whose log has the rows of an input; None: the join keeps them."""
+        """The stream whose log has the rows of an input."""
+        node, condition = self._selected(i)
+        return StreamInput(node, all_of(condition)) if isinstance(node, StreamScan) else None
+
+    def _table(self, i: int) -> TableInput | None:
+        """The table that has the rows of an input."""
+        node, condition = self._selected(i)
+        return TableInput(node, all_of(condition)) if isinstance(node, TableScan) else None
+
+    def _selected(self, i: int) -> tuple[PhysicalNode | None, list[Expr]]:
+        """What an input selects rows of, and the conditions; nothing, if an expression may fail."""
         node, conditions = self.inputs[i], list[Expr]()
         while isinstance(node, Filter):
             conditions.append(node.condition)
             node = node.input
-        if not isinstance(node, StreamScan) or self._may_fail(i, conditions):
-            return None
-        return StreamInput(node, all_of(reversed(conditions)))
+        return (None, []) if self._may_fail(i, conditions) else (node, conditions[::-1])
 
     def _counted(self, i: int) -> CountInput | None:
         """The count window that an input is, if its rows are read from the log of its stream."""

@@ -75,6 +75,6 @@ def _contents(session: Session, tables_only: Catalog, read: set[str]) -> dict[st
             contents[name] = session.contents.table(name).content()
         else:
             rows = TableRows(tables_only.tables[name])
-            rows.columns = [c.combine_chunks() for c in session.contents.view(name).columns]
+            rows.load([c.combine_chunks() for c in session.contents.view(name).columns])
             contents[name] = rows.content()
     return contents

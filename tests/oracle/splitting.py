@@ -22,7 +22,7 @@ from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.index.keys.bucket_hash import bucket_of, bucket_of_cell, cell, reach, widest
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Functions, evaluate
-from eddyline.operators.joins.stems import own_log
+from eddyline.operators.joins.stems import own_log, own_table
 from eddyline.plan.partitioning import Partitioning, by_queries, partitioning
 from eddyline.plan.routings import Anywhere, ByKey, Everywhere, Home, Reach
 from eddyline.reference import Change, canonical, normalise
@@ -53,7 +53,7 @@ class SplitFamily(RunningFamily):
         ]
         assert self.ways[0] == partitioning(family.plan, keeps_tuples=family.keeps_tuples)
         assert all({s for s, _ in how.routings} == self.streams for how in self.ways)
-        self.of_a_part = family, functions, EngineOptions(options.clock), own_log
+        self.of_a_part = family, functions, EngineOptions(options.clock), own_log, own_table
         trial = self.trial
         self.rnd, self.width = Random(trial.rnd.random()), trial.width
         self.parts = {how: [RunningFamily(*self.of_a_part) for _ in range(trial.buckets)] for how in self.ways}

@@ -93,3 +93,15 @@ def without_oldest(dropped: int, heads: Ints32, older: Ints32) -> None:
         heads[i] = max(heads[i] - dropped, END)
     for i in range(len(older)):
         older[i] = max(older[i] - dropped, END)
+
+
+@kernel
+def slots_of_rows(heads: Ints32, older: Ints32) -> Ints:
+    """The slot of each row; END for rows in no chain. O(slots + rows)."""
+    slots = np.full(len(older), END, np.int64)
+    for slot in range(len(heads)):
+        row = heads[slot]
+        while row >= 0:
+            slots[row] = slot
+            row = older[row]
+    return slots

@@ -1,8 +1,9 @@
 """The contract of SteMs: the rows of one input of a join, searched by key. (Document 1, section 3.3.)
 
-There are three kinds: `log_stem.py` reads the log of a stream, which families share; `count_stem.py` reads the count
-windows of a log; `buffer_stem.py` keeps the changes of any other input in a state buffer of its own. A route
-(`routes.py`) searches SteMs and carries row numbers; columns are gathered by row number when they are needed.
+There are four kinds: `log_stem.py` reads the log of a stream, which families share; `count_stem.py` reads the count
+windows of a log; `table_stem.py` reads a table, which families share too; `buffer_stem.py` keeps the changes of any
+other input in a state buffer of its own. A route (`routes.py`) searches SteMs and carries row numbers; columns are
+gathered by row number when they are needed.
 
 Row numbers are valid within one step. A SteM shows the rows of a step only after `show`, which the join calls once the
 changes of that input have probed the others: so every combination of rows is produced exactly once.

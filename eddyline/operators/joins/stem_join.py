@@ -29,7 +29,7 @@ from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.order_state import OrderState, SavedPlan
 from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.routed_functions import RoutedFunctions
-from eddyline.operators.joins.stems import Logs, Stems, own_log
+from eddyline.operators.joins.stems import Logs, Stems, Tables, own_log, own_table
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.scan import StreamScan
@@ -47,13 +47,19 @@ TACTICS: tuple[Callable[[Probe], Tactic | None], ...] = (ByRanges.of, RoutedFunc
 class StemJoin(Operator):
     """The driver: it orders changes and updates SteMs; the tactics of each input compute the results of its changes."""
 
-    def __init__(self, node: physical.StemJoin, children: Sequence[Operator], logs: Logs = own_log) -> None:
+    def __init__(
+        self,
+        node: physical.StemJoin,
+        children: Sequence[Operator],
+        logs: Logs = own_log,
+        tables: Tables = own_table,
+    ) -> None:
         super().__init__(node, children)
         self.frozen_table = node.frozen_table
         self.some_attached = any(c.attached for c in children)
         self.reads_streams = node.reads_streams
         self.matcher = Matcher(node.condition, node.windows, self.types)
-        self.stems = Stems(node, children, logs)
+        self.stems = Stems(node, children, logs, tables)
         self.probes = [Probe(self.stems, i, self.matcher) for i in range(len(children))]
         self._inputs: dict[str, list[int]] = {}  # by stream, those that read it
         self.shape = JoinShape(node.predicate, node.starts[:-1])

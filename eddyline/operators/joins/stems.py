@@ -16,6 +16,7 @@ from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.route_counts import RouteCounts
 from eddyline.operators.joins.routes import Layout, Partial, follow
 from eddyline.operators.joins.stem import Stem
+from eddyline.operators.joins.table_stem import TableStem
 from eddyline.operators.room import byte_text
 from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan
@@ -23,9 +24,11 @@ from eddyline.plan import physical
 from eddyline.plan.physical import ProbeStep
 from eddyline.state.delta import Delta
 from eddyline.state.pages import Saved
+from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 
 Logs = Callable[[str], StreamLog | None]  # the log of a stream that families share; None: the join has its own
+Tables = Callable[[str], StoredTable | None]  # the rows of a table that families share; None: the join keeps its own
 
 
 def own_log(stream: str) -> StreamLog | None:
@@ -33,11 +36,17 @@ def own_log(stream: str) -> StreamLog | None:
     return None
 
 
+def own_table(table: str) -> StoredTable | None:
+    """Every join keeps the rows of tables."""
+    return None
+
+
 class Stems:
-    def __init__(self, node: physical.StemJoin, children: Sequence[Operator], logs: Logs) -> None:
+    def __init__(self, node: physical.StemJoin, children: Sequence[Operator], logs: Logs, tables: Tables) -> None:
         self.node = node
         self._children = tuple(children)
         self.counts = RouteCounts()
+        self._tables = tables
         self.stems = self.empty(logs)
 
     def replan(self, node: physical.StemJoin) -> None:
@@ -52,7 +61,7 @@ class Stems:
         return copy(self)
 
     def empty(self, logs: Logs = own_log) -> list[Stem]:
-        """SteMs without rows, except those of shared logs."""
+        """SteMs without visible rows, except those of shared logs."""
         return [self._stem(i, logs) for i in range(len(self.node.inputs))]
 
     def _stem(self, i: int, logs: Logs) -> Stem:
@@ -60,6 +69,9 @@ class Stems:
         if counted is not None:
             (window,) = (o for o in self._children[i].walk() if isinstance(o, CountWindow))
             return CountStem(counted, window, keys)
+        table = self.node.tables[i]
+        if table is not None and (rows := self._tables(table.scan.source.table.lower())) is not None:
+            return TableStem(table, keys, rows)
         if source is None:
             return BufferStem(self.node.buffers[i], self.node.inputs[i], keys)
         (scan,) = (o for o in self._children[i].walk() if isinstance(o, StreamScan))

@@ -34,7 +34,7 @@ from eddyline.engine.family import Family
 from eddyline.engine.running_family import EngineOptions, RunningFamily
 from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, Error
-from eddyline.operators.joins.stems import own_log
+from eddyline.operators.joins.stems import own_log, own_table
 from eddyline.operators.user_functions import FunctionKind, body_of
 from eddyline.session.run_statements import run_script
 from eddyline.session.show import explain, show
@@ -195,7 +195,9 @@ class PipelineCatalog(LoggedSession):
                     )
             case NewFamily(family=family) if family is not None:
                 with starting(family):  # refuses families that no bucket could build
-                    RunningFamily(family, self.definitions.functions, EngineOptions(answers="not kept"), own_log)
+                    RunningFamily(
+                        family, self.definitions.functions, EngineOptions(answers="not kept"), own_log, own_table
+                    )
             case ChangeTable() if self.has_source(action.table):
                 raise CatalogError(f"Table {action.table!r} has a source of its own.", hint=_NO_ROWS)
 

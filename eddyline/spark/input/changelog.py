@@ -60,7 +60,7 @@ def _by_key(rows: TableRows, columns: list[pa.Array], deletes: np.ndarray) -> De
 
 def _by_row(rows: TableRows, columns: list[pa.Array], deletes: np.ndarray) -> Delta:
     """Matches deletes with equal rows, oldest first; a delete also retracts an earlier insert of the same batch."""
-    old, new = _slots(rows.columns, columns)
+    old, new = _slots(list(rows.columns), columns)
     open_rows: dict[int, list[int]] = {}
     touched = set(new[deletes].tolist())
     slots = np.concatenate([old, new])

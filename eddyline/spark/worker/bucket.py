@@ -160,7 +160,7 @@ class Bucket:
             "broken": {str(n): failure.error for n, failure in engine.failed.items()},
             "families": {str(n): [r.clock, r.changes] for n, r in engine.running.items()},
         }
-        tables: dict[str, Saved] = {f"table.{name}": rows.to_arrow() for name, rows in self.definitions.tables.items()}
+        tables: dict[str, Saved] = {f"table.{name}": rows.save() for name, rows in self.definitions.tables.items()}
         for (stream, route), log in engine.store.logs.items():
             tables |= {f"log.{stream}.{route}.{part}": state for part, state in log.save().items()}
         for number, r in engine.running.items():
@@ -176,7 +176,7 @@ class Bucket:
         engine.arrivals = meta["arrivals"]
         engine.clocks.load(meta["clocks"], meta["heard"])
         for name, rows in definitions.tables.items():
-            rows.columns = [c.combine_chunks() for c in tables[f"table.{name}"].columns]
+            rows.load([c.combine_chunks() for c in tables[f"table.{name}"].columns])
         for number, error in meta["broken"].items():
             family = definitions.families[int(number)]
             engine.fail(family, FamilyFailure(family.name, error))

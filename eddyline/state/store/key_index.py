@@ -1,4 +1,4 @@
-"""A key index of a stream log: the rows with the values that a probe wants, in hash chains.
+"""A key index of a stream log or a table: the rows with the values that a probe wants, in hash chains.
 
 Key values become slots (`index/keys/key_table.py`), and the rows of a slot are linked (`index/keys/hash_chains.py`).
 Rows with a NULL in the key are in no chain. The index has no rows itself: whoever owns it hands them over in order.
@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints
-from eddyline.index.keys.hash_chains import END, Chains, count_matches, link, list_matches, some_matches, without_oldest
+from eddyline.index.keys.hash_chains import (
+    END,
+    Chains,
+    count_matches,
+    link,
+    list_matches,
+    slots_of_rows,
+    some_matches,
+    without_oldest,
+)
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.state.delta import Delta
@@ -106,6 +115,14 @@ class KeyIndex:
         """Drops the oldest rows; the others are renumbered."""
         self._older.keep(slice(dropped, None))
         without_oldest(dropped, self._heads.values, self._older.values)
+
+    def keep(self, rows: Ints) -> None:
+        """Keeps these rows only, in ascending order; they are renumbered."""
+        slots = slots_of_rows(self._heads.values, self._older.values)[rows]
+        self._heads.values[:] = END
+        self._older = GrowingArray(np.int32)
+        self._older.extend(len(rows), END)
+        link(slots, 0, self._heads.values, self._older.values)
 
     @property
     def is_sparse(self) -> bool:
