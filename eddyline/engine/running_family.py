@@ -112,7 +112,9 @@ class RunningFamily:
         self.has_initial_answer = family.physical.initial_answer
         self.collecting: Collecting | None = None
         if family.evaluate:
-            self.collecting = Collecting(family.evaluate, self.streams, self.most_bytes, several_clocks=several_clocks)
+            self.collecting = Collecting(
+                family.evaluate, self.streams, self.most_bytes, self.logs, several_clocks=several_clocks
+            )
         self._expire_every = family.expire
         self._expired = MIN  # the clock of the last expiration that the option `expire` asked for
         self._only_filters = self.root.pool_filter() is not None

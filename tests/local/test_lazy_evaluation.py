@@ -353,3 +353,25 @@ def test_options_that_mean_nothing_are_refused(options: str, text: str, error: s
     with pytest.raises(eddyline.BindError, match=error):
         db.execute(f"CREATE QUERY FAMILY f (lo INT) WITH ({options}) AS {text}")
     assert db.execute("SHOW FAMILIES").num_rows == 0
+
+
+@pytest.mark.parametrize("window", ["RANGE 5 SECONDS", "ROWS 3"])
+def test_collected_tuples_of_a_join_are_not_copied(window: str, tmp_path: Path) -> None:
+    text = f"SELECT r.b AS rb, s.b AS sb FROM r [{window}], s [{window}] WHERE r.a = s.a"
+    logs = {name: Logs("q") for name in ("lazy", "eager")}
+    for name, options in (("lazy", " WITH (evaluate = '30 seconds')"), ("eager", "")):
+        db: Any = world()
+        db.execute(f"CREATE CONTINUOUS QUERY q{options} AS {text}")
+        for second in range(10):
+            logs[name].take(db.push({x: [row(second, a=i % 2, b=10 * second + i) for i in range(4)] for x in "rs"}))
+            if second == 6:
+                db.save(tmp_path / name)
+                db = eddyline.connect(tmp_path / name)
+        (running,) = db.engine.running.values()
+        if name == "lazy":
+            assert running.collected == 72  # the first tuples are due at once
+            assert not running.collecting._batches, "tuples beside those of the log"
+        logs[name].take(db.advance(at(100)))
+    results = {name: consolidated(log.of["q"]) for name, log in logs.items()}
+    assert results["lazy"] == results["eager"]
+    assert len(results["lazy"]) > 50
