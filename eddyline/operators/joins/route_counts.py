@@ -39,6 +39,11 @@ class RouteCounts:
     def comparisons(self) -> int:
         return sum(s.compared for s in self.steps.values())
 
+    @property
+    def work(self) -> int:
+        """Partial results that probed, and rows that they were joined or compared with."""
+        return sum(s.probing + s.compared for s in self.steps.values())
+
     def arrived(self, i: int, changes: int) -> None:
         self.changes[i] = self.changes.get(i, 0) + changes
 
