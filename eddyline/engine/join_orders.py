@@ -1,11 +1,12 @@
 """Revises the order of probes of running joins, so that it follows the data. (Document 2, sections 4 and 5.)
 
 After every `INTERVAL` arrivals, and more where there are many joins, the statistics of a join are measured. If one has
-drifted beyond `DRIFT`, the best orders are searched; an origin takes another one if that saves the share `GAIN` of its
-cost. Stored rows are not touched. Joins on shared routes are given credit for probes that others make anyway.
+drifted beyond `DRIFT`, the best orders are searched; if none has, the next check comes later. An origin takes another
+order if that saves the share `GAIN` of its cost. Stored rows are not touched. Joins on shared routes are given credit
+for probes that others make anyway.
 
 When and what is decided depends only on arrivals, rows and queries, and never on measured time: a replay gives rows in
-the same order. At most `SEARCHES` joins are searched in one step, the others in the next ones.
+the same order. At most `CHECKS` joins are checked in one step, the others in the next ones.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from eddyline.routing.shared_prefixes import SharedPrefixes
 INTERVAL = 4096  # arrivals between checks of a join
 PER_JOIN = 256  # more of them for every join that is checked
 FIRST = 8  # the first check is due after this part of an interval
-DRIFT = 1.5  # the factor by which a measure must change before orders are searched
+DRIFT = 2.0  # the factor by which a measure must change before orders are searched
 GAIN = 0.1  # of the cost of an order that another one must save
-SEARCHES = 32  # joins in one step
+CALM = 8  # intervals: the most between checks of a join whose statistics do not move
+CHECKS = 64  # joins in one step
 
 _Shared = tuple[int, list[StepName], list[float]]  # a route in the trie: its origin, steps, and shares
 
@@ -74,7 +76,7 @@ class JoinOrders:
         for r in joins:
             if r.measured.join.orders.checked is None:
                 r.measured.join.orders.checked = arrivals
-        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)]
+        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][:CHECKS]
         revision = _Revision(joins, {id(m.join): m for m in members} if due else {}, arrivals)
         revision.check(due)
         self._due = min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
@@ -88,7 +90,7 @@ def _adaptive(family: RunningFamily) -> list[_Running]:
 
 def _next_check(join: StemJoin, interval: int) -> int:
     state = join.orders
-    return (state.checked or 0) + (interval // FIRST if state.basis is None else interval)
+    return (state.checked or 0) + (interval // FIRST if state.basis is None else interval * state.calm)
 
 
 class _Revision:
@@ -101,7 +103,6 @@ class _Revision:
         self._used: dict[int, list[_Shared]] = {}  # by join
 
     def check(self, due: Sequence[_Running]) -> None:
-        searched = 0
         for running in due:
             join = running.measured.join
             boxes = self._boxes(join)
@@ -111,13 +112,11 @@ class _Revision:
             if basis is not None and len(basis.thetas) == len(statistics.thetas):
                 moved = drift(basis, statistics)
                 if moved.factor <= DRIFT:
+                    join.orders.calm = min(2 * join.orders.calm, CALM)
                     continue
                 why = f"{moved.what} changed from {moved.old:.3g} to {moved.new:.3g}"
-            if searched == SEARCHES:
-                join.orders.checked = self.arrivals - (INTERVAL + PER_JOIN * len(self.joins))  # due in the next step
-                continue
-            searched += 1
             join.orders.searches += 1
+            join.orders.calm = 1
             join.orders.basis = statistics
             self._choose(running, statistics, boxes is not None, why)
 
@@ -138,7 +137,7 @@ class _Revision:
         prefixes, present = self._credits(measured, shared)
         routes = best_orders(statistics, graph, prefixes, running.schedule, measured.allowed)
         before = measured.orders
-        orders = list(before)
+        orders, expected = list(before), list[float]()
         for route, order, paid in zip(routes, before, present, strict=True):
             costs = ProbeCosts(statistics, graph, route.origin, running.schedule)
             now = RouteSearch(costs, in_order((route.origin, *order)), paid).route()
@@ -146,6 +145,8 @@ class _Revision:
                 orders[route.origin] = route.probes
                 change = OrderChange(self.arrivals, measured.join.orders.time, route.origin, order, route.probes, why)
                 measured.join.orders.changed(change)
+            expected.append(min(now.cost, route.cost) if orders[route.origin] != order else now.cost)
+        measured.join.orders.costs = expected
         if shared:
             self._use(measured, orders)
         if tuple(orders) != before or scanned != node.scanned:

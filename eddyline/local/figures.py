@@ -10,6 +10,7 @@ import pyarrow as pa
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.operators.describe import describe_filters
+from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session import show
 from eddyline.session.show import StreamFigures
@@ -57,6 +58,7 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         for o in running.root.walk():
             lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
             lines += [f"    {line}" for line in o.details()]
+        lines += [f"  {line}" for line in _shared_routes(db, family.number)]
         lines += [f"  {line}" for line in _pool(db, family.number)]
         lines += [f"  {line}" for line in _failed_calls(db, family)]
     return "\n".join(lines)
@@ -70,6 +72,15 @@ def _failed_calls(db: Connection, family: Family) -> list[str]:
         for name, (rows, last) in db.functions.errors.items()
         if name in called
     ]
+
+
+def _shared_routes(db: Connection, family: int) -> list[str]:
+    """The routes that the joins of the family share with those of others."""
+    lines = []
+    for name, joins in db.engine.shared_joins.items():
+        taken = joins.routes.describe(family)
+        lines += [f"on shared routes from {name.stream}", *(f"  {line}" for line in taken)] if taken else []
+    return lines
 
 
 def _pool(db: Connection, family: int) -> list[str]:
@@ -112,6 +123,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "state_rows": r.state_rows(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
+                "compared": sum(o.stems.counts.comparisons for o in r.root.walk() if isinstance(o, StemJoin)),
             }
             for r in running
         },

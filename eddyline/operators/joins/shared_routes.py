@@ -34,6 +34,7 @@ from eddyline.index.filters.slot_boxes import (
 from eddyline.operators.base import columns_for
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.candidates import Candidates
+from eddyline.operators.joins.route_counts import StepCounts
 from eddyline.operators.joins.route_tables import Member, Tables, TrieStep, assembled, bitmap
 from eddyline.plan.expressions import (
     columns_of,
@@ -74,25 +75,55 @@ class SharedRoutes:
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.built = 0  # partial results so far
+        self.tuples = 0  # that have arrived since members or queries changed
+        self.steps: dict[tuple[int, int], StepCounts] = {}  # by level and target: what it did since then
         self._tables = Tables()
         self._alive = bitmap(np.empty(0, np.bool_))
         self._nothing: dict[tuple[int, int], Candidates | None] = {}
 
     def take(self, members: Sequence[Member], queries: Mapping[int, QueryRows], functions: Functions) -> None:
         """Members and their queries from now on."""
+        self.tuples, self.steps = 0, {}
         self.members = list(members)
         self._tables = assembled(self.members, queries, functions)
         alive = [queries[m.family].alive for m in self.members]
         self._alive = bitmap(np.concatenate(alive) if alive else np.empty(0, np.bool_))
         self._nothing = {(id(m.join), m.input): None for m in self.members}
 
+    def count(self, depth: int, target: int, joined: int, left: int) -> None:
+        """Partial results of a level were joined with rows of a target, of which some are left."""
+        done = self.steps.setdefault((depth, target), StepCounts())
+        done.compared += joined
+        done.left += left
+
     def candidates(self, arriving: Arriving) -> Routed | None:
         """The rows that members may emit; None if they have to probe on their own."""
+        self.tuples += len(arriving.batch)
         try:
             run = _Run(self, self._tables, arriving, self._alive)
         except TooManyResults:
             return None
         return Routed(self._nothing | run.results, run.families)
+
+    def describe(self, family: int) -> list[str]:
+        """Lines of EXPLAIN ANALYZE: the part of the trie that the joins of a family take, with what its steps did."""
+        lines = []
+        numbers = {step.target: step.number for level in self._tables.steps for step in level}
+        for m in self.members:
+            if m.family != family:
+                continue
+            others = {tuple(o.targets[:n]) for o in self.members for n in range(1, len(o.targets) + 1)}
+            lines.append(
+                f"input {m.input + 1}: {self.tuples:,} tuples, with {len(self.members)} routes in a trie of "
+                f"{len(others)} steps; since routes changed:"
+            )
+            for depth, (probe, target) in enumerate(zip(m.probes, m.targets, strict=True), 1):
+                together = sum(o.targets[:depth] == m.targets[:depth] for o in self.members)
+                done = self.steps.get((depth, numbers[target]), StepCounts())
+                share = f", {done.left / done.compared:.1%} of them accepted by some query" if done.compared else ""
+                routes = "1 route" if together == 1 else f"{together} routes"
+                lines.append(f"  {probe.input + 1}: {routes} to here, partial results: {done.compared:,}{share}")
+        return lines
 
 
 class Routed(NamedTuple):
@@ -154,6 +185,7 @@ class _Run:
         values = _stored_values(step.attributes, log, matched.row)
         times = Times(level.times, log.ts, log.arrivals)
         matches, left = narrowed(step.boxes, values, step.windows, times, matched, level.bits, step.mask)
+        self.routes.count(depth, step.number, total, len(matches))
         if not len(matches):
             return None
         kept, row = matched.place[matches], matched.row[matches]

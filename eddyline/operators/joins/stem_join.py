@@ -25,6 +25,7 @@ from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.by_ranges import ByRanges, DeferredProbe, built
 from eddyline.operators.joins.candidates import Candidates, checked
 from eddyline.operators.joins.deferred_candidates import DeferredCandidates
+from eddyline.operators.joins.describe_routes import describe_routes
 from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.order_state import OrderState, SavedPlan
 from eddyline.operators.joins.probe import Probe
@@ -180,7 +181,8 @@ class StemJoin(Operator):
 
     def details(self) -> list[str]:
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]
-        return [*self.stems.details(), *(line for t in (*choices, self.probes[0]) for line in t.details())]
+        routes = describe_routes(self.stems.node, self.stems.counts, self.orders)
+        return [*self.stems.details(), *routes, *(line for t in (*choices, self.probes[0]) for line in t.details())]
 
     # state
 
