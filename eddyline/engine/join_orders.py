@@ -54,6 +54,10 @@ class _Running:
         evaluate, expire = self.family.family.evaluate, self.family.family.expire
         return EAGER if not evaluate else Schedule(evaluate, max(evaluate, expire or 0))
 
+    def window(self, stream: str) -> tuple[int, int]:
+        """Its widest window on a stream, and the first arrival number that its queries see."""
+        return self.family.reach(stream), self.family.oldest()
+
 
 class JoinOrders:
     def __init__(self) -> None:
@@ -103,22 +107,26 @@ class _Revision:
         self._used: dict[int, list[_Shared]] = {}  # by join
 
     def check(self, due: Sequence[_Running]) -> None:
-        for running in due:
-            join = running.measured.join
-            boxes = self._boxes(join)
-            statistics = running.measured.statistics(self.measures, running.family.reach, self.arrivals, boxes)
-            join.orders.checks += 1
-            basis, why = join.orders.basis, "first measured"
-            if basis is not None and len(basis.thetas) == len(statistics.thetas):
-                moved = drift(basis, statistics)
-                if moved.factor <= DRIFT:
-                    join.orders.calm = min(2 * join.orders.calm, CALM)
-                    continue
-                why = f"{moved.what} changed from {moved.old:.3g} to {moved.new:.3g}"
-            join.orders.searches += 1
-            join.orders.calm = 1
-            join.orders.basis = statistics
-            self._choose(running, statistics, boxes is not None, why)
+        """All of them are measured before orders are searched, so that credit is given by what others need now."""
+        moved = [(running, why) for running in due if (why := self._measure(running)) is not None]
+        for running, why in moved:
+            self._choose(running, why)
+
+    def _measure(self, running: _Running) -> str | None:
+        """Measures a join; returns why its orders should be searched, or None."""
+        state, boxes = running.measured.join.orders, self._boxes(running.measured.join)
+        statistics = running.measured.statistics(self.measures, running.window, self.arrivals, boxes)
+        state.checks += 1
+        why = "first measured"
+        if state.basis is not None and len(state.basis.thetas) == len(statistics.thetas):
+            moved = drift(state.basis, statistics)
+            why = f"{moved.what} changed from {moved.old:.3g} to {moved.new:.3g}"
+            if moved.factor <= DRIFT and state.searches > 1:  # twice at first: others chose their orders meanwhile
+                state.calm = min(2 * state.calm, CALM)
+                return None
+        state.searches += 1
+        state.calm, state.basis = 1, statistics
+        return why
 
     def _boxes(self, join: StemJoin) -> list[Boxes] | None:
         """By input, the selections of queries, if the join is on shared routes."""
@@ -128,8 +136,14 @@ class _Revision:
         by_input = dict(zip((member.input, *(p.input for p in member.probes)), member.known[1].boxes, strict=True))
         return [by_input[i] for i in range(len(join.children))]
 
-    def _choose(self, running: _Running, statistics: JoinStatistics, shared: bool, why: str) -> None:
-        measured, node = running.measured, running.measured.join.stems.node
+    def _choose(self, running: _Running, why: str) -> None:
+        measured, node, statistics = (
+            running.measured,
+            running.measured.join.stems.node,
+            running.measured.join.orders.basis,
+        )
+        assert statistics is not None
+        shared = self._boxes(measured.join) is not None
         graph, scanned = measured.graph(shared=shared), node.scanned
         if node.method == "hybrid":
             scanned = self._scanned(running, statistics, graph)
@@ -172,9 +186,10 @@ class _Revision:
         trie = self.prefixes
         for route in self._used.pop(id(measured.join)):
             trie.remove(*route)
-        prefixes = {}
+        basis, prefixes = measured.join.orders.basis, {}
+        selected = [1.0 if basis is None else basis.thetas[i].selectivity for i in range(measured.inputs)]
         for i, order in enumerate(measured.orders):
-            prefixes[i] = trie.usable(measured.origin(i), i, measured.inputs, measured.name_of(i))
+            prefixes[i] = trie.usable(measured.origin(i), i, measured.name_of(i), selected)
             along = [p for p in prefixes[i] if p.probes == order[: len(p.probes)]]
             present[i] = max(along, key=lambda p: len(p.probes), default=NOTHING_PAID)
         return prefixes, present

@@ -10,7 +10,6 @@ import pyarrow as pa
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.operators.describe import describe_filters
-from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.session import show
 from eddyline.session.show import StreamFigures
@@ -123,7 +122,6 @@ def stats(db: Connection) -> dict[str, Any]:
                 "state_rows": r.state_rows(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
-                "compared": sum(o.stems.counts.comparisons for o in r.root.walk() if isinstance(o, StemJoin)),
             }
             for r in running
         },

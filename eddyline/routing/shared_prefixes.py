@@ -2,7 +2,8 @@
 
 A step is whatever names a probe to the engine, such as a SteM and its key. Partial results of a node are built once
 for all routes through it. A route whose queries select tuples needs only a share of them. So a join that follows a path
-of the trie pays for the steps beyond it, and of each step on it for what the other routes do not need.
+of the trie pays for the steps beyond it, and its part of each step on it. If it paid only for what the others do not
+need, two joins could keep each other on a costly path for ever.
 (Document 1, section 3.3; `probe_orders.best_orders` gives the credit.)
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from math import expm1, log1p
+from math import expm1, inf, log1p, prod
 
 from eddyline.routing.join_graph import Inputs
 from eddyline.routing.route_search import Paid
@@ -26,19 +27,22 @@ class _Node:
     routes: int = 0
     whole: int = 0  # routes that need all partial results of the step
     missed: float = 0.0  # of the others: the logarithm of the share that none of them needs
+    shares: float = 0.0  # of all routes together
     children: dict[Hashable, _Node] = field(default_factory=dict)
 
     def count(self, share: float, routes: int) -> None:
         self.routes += routes
+        self.shares += routes * share
         if share >= WHOLE:
             self.whole += routes
         else:
             self.missed += routes * log1p(-share)
 
-    @property
-    def credit(self) -> float:
-        """The share of the partial results that some route needs, if they need them independently."""
-        return 1.0 if self.whole else -expm1(self.missed)
+    def credit(self, own: float) -> float:
+        """What other routes pay of the step, for a route that needs the share `own` of its partial results. The routes
+        divide the cost of all that some of them needs by their shares, as if they needed them independently."""
+        needed = 1.0 if self.whole else -expm1(self.missed + (log1p(-own) if own < WHOLE else -inf))
+        return max(0.0, 1.0 - needed / max(self.shares + own, needed))
 
 
 class SharedPrefixes:
@@ -76,19 +80,21 @@ class SharedPrefixes:
 
         return sum(below(root) for root in self._origins.values())
 
-    def usable(self, origin: Hashable, start: int, inputs: int, name_of: NameOf) -> list[Paid]:
-        """The paths from an origin that a join of so many inputs can follow, with their credits; `start` is its input
-        whose new rows they are. Inputs of a self-join have equal steps: each order of them is a path."""
+    def usable(self, origin: Hashable, start: int, name_of: NameOf, selected: Sequence[float]) -> list[Paid]:
+        """The paths from an origin that a join can follow, with their credits; `start` is its input whose new rows they
+        are, `selected` says how much its queries select of each of its inputs. Inputs of a self-join have equal steps:
+        each order of them is a path."""
         root = self._origins.get(origin)
-        return [] if root is None else list(_paths(root, (start,), (), inputs, name_of))
+        return [] if root is None else list(_paths(root, (start,), (), name_of, selected))
 
 
 def _paths(
-    node: _Node, taken: tuple[int, ...], credits: tuple[float, ...], inputs: int, name_of: NameOf
+    node: _Node, taken: tuple[int, ...], credits: tuple[float, ...], name_of: NameOf, selected: Sequence[float]
 ) -> Iterator[Paid]:
-    bound = frozenset(taken)
-    for new in range(inputs):
+    bound, own = frozenset(taken), prod(selected[i] for i in taken)
+    for new in range(len(selected)):
         child = None if new in bound else node.children.get(name_of(bound, new))
         if child is not None:
-            yield Paid((*taken[1:], new), (*credits, child.credit))
-            yield from _paths(child, (*taken, new), (*credits, child.credit), inputs, name_of)
+            along = (*credits, child.credit(own))
+            yield Paid((*taken[1:], new), along)
+            yield from _paths(child, (*taken, new), along, name_of, selected)

@@ -6,12 +6,14 @@ from itertools import combinations
 
 import pytest
 
-from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, time_window
+from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, ThetaStatistics, time_window
 from eddyline.routing.probe_costs import ProbeCosts
 from eddyline.routing.probe_orders import best_orders
 from eddyline.routing.route_search import Paid, pass_cost
 from eddyline.routing.shared_prefixes import SharedPrefixes
 from tests.routing.document_joins import FOUR, TABLE_5
+
+ALL = (1.0, 1.0, 1.0)
 
 
 def probes(usable: list[Paid]) -> list[tuple[int, ...]]:
@@ -46,11 +48,11 @@ def test_usable_paths_are_those_whose_steps_the_join_has() -> None:
     def name(bound: Inputs, new: int) -> tuple[str, str]:
         return "abd"[new], "k"
 
-    assert probes(shared.usable("a", 0, 3, name)) == [(1,), (2,), (2, 1)]
-    assert probes(shared.usable("b", 1, 3, name)) == [(0,)]
-    assert shared.usable("d", 2, 3, name) == []
+    assert probes(shared.usable("a", 0, name, ALL)) == [(1,), (2,), (2, 1)]
+    assert probes(shared.usable("b", 1, name, ALL)) == [(0,)]
+    assert shared.usable("d", 2, name, ALL) == []
     shared.remove("a", [("d", "k"), ("b", "k")])
-    assert probes(shared.usable("a", 0, 3, name)) == [(1,)]
+    assert probes(shared.usable("a", 0, name, ALL)) == [(1,)]
     with pytest.raises(KeyError):
         shared.remove("a", [("d", "k")])
 
@@ -58,7 +60,7 @@ def test_usable_paths_are_those_whose_steps_the_join_has() -> None:
 def test_both_inputs_of_a_self_join_can_follow_one_path() -> None:
     shared = SharedPrefixes()
     shared.add("a", ["a"])
-    assert probes(shared.usable("a", 0, 3, lambda bound, new: "a")) == [(1,), (2,)]
+    assert probes(shared.usable("a", 0, lambda bound, new: "a", ALL)) == [(1,), (2,)]
 
 
 def test_removing_every_route_leaves_no_node() -> None:
@@ -81,20 +83,43 @@ def test_joins_over_common_streams_share_first_probes() -> None:
         def name(bound: Inputs, new: int, join: tuple[int, ...] = join) -> int:
             return join[new]
 
-        prefixes = {i: shared.usable(join[i], i, 3, name) for i in range(3)}
+        prefixes = {i: shared.usable(join[i], i, name, ALL) for i in range(3)}
         for route in best_orders(statistics, graph, prefixes):
             shared.add(join[route.origin], [join[i] for i in route.probes])
     assert shared.nodes() == 8 * (6 + 21)
 
 
-def test_the_credit_of_a_step_is_the_share_that_other_routes_need() -> None:
+def test_routes_divide_the_cost_of_a_step_by_what_they_need_of_it() -> None:
+    def credits_of(selected: tuple[float, ...]) -> list[tuple[float, ...]]:
+        return [paid.credits for paid in shared.usable("a", 0, lambda bound, new: "abc"[new], selected)]
+
     shared = SharedPrefixes()
+    shared.add("a", ["b", "c"])
+    assert credits_of(ALL) == [(0.5,), (0.5, 0.5)], "two that need everything pay half each"
+    shared.remove("a", ["b", "c"])
     shared.add("a", ["b", "c"], (0.5, 0.01))
-    shared.add("a", ["b", "c"], (0.5, 0.01))
-    (first, second) = shared.usable("a", 0, 3, lambda bound, new: "abc"[new])
-    assert first.credits == pytest.approx((0.75,)) and second.credits == pytest.approx((0.75, 1 - 0.99**2))
+    together = 1 - 0.99 * (1 - 0.5 * 0.02)
+    first, second = credits_of((0.5, 0.02, 1.0))
+    assert first == pytest.approx((1 - 0.75 / 1.0,))
+    assert second == pytest.approx((0.25, 1 - together / (0.01 + 0.01)))
     shared.add("a", ["b"])
-    assert shared.usable("a", 0, 3, lambda bound, new: "abc"[new])[0].credits == (1.0,)
+    assert credits_of((0.01, 1.0, 1.0))[0] == pytest.approx((1 - 1 / 1.51,))
     shared.remove("a", ["b"])
     shared.remove("a", ["b", "c"], (0.5, 0.01))
-    assert shared.usable("a", 0, 3, lambda bound, new: "abc"[new])[1].credits == pytest.approx((0.5, 0.01))
+    assert not credits_of(ALL) and not shared.nodes()
+
+
+def test_joins_do_not_keep_each_other_on_a_costly_path() -> None:
+    """Two joins that select few rows of their third stream both probe the second first, and can do better."""
+    statistics = JoinStatistics(
+        (time_window(1, 100, 50),) * 3, (ThetaStatistics(1.0), ThetaStatistics(1.0), ThetaStatistics(0.01))
+    )
+    graph = JoinGraph(3, (frozenset(range(3)),), tuple(frozenset((i,)) for i in range(3)))
+    shared, selected = SharedPrefixes(), (1.0, 1.0, 0.01)
+    for steps in ("bc", "bc"):
+        shared.add("a", steps)
+    for _ in range(2):
+        shared.remove("a", "bc")
+        usable = shared.usable("a", 0, lambda bound, new: "abc"[new], selected)
+        assert best_orders(statistics, graph, {0: usable})[0].probes == (2, 1)
+        shared.add("a", "cb", (1.0, 0.01))

@@ -20,6 +20,7 @@ def describe_routes(node: StemJoin, counts: RouteCounts, orders: OrderState) -> 
     lines = [
         line for i in range(len(node.inputs)) if i != node.frozen_table for line in _route(node, counts, orders, i)
     ]
+    lines.append(f"rows compared: {counts.comparisons:,}")
     if orders.basis is not None:
         lines += _statistics(orders.basis, len(node.inputs))
         changed = "; the last changes:" if orders.changes else ", never changed"

@@ -22,7 +22,9 @@ from eddyline.routing.join_graph import Inputs, InputStatistics, JoinGraph, Join
 
 LOOKUP = 1.0  # what looking up a key costs, in rows that are joined
 
-Widths = Callable[[str], int]  # the widest window on a stream
+LEAST_RATE = 1e-9  # per microsecond, of an input without arrivals
+
+Windows = Callable[[str], tuple[int, int]]  # of a stream: the widest window, and the first arrival number that counts
 StepName = tuple[int, tuple[object, ...], tuple[object, ...], bool]
 
 
@@ -53,33 +55,32 @@ class MeasuredJoin:
         return JoinGraph(self.inputs, tuple(frozenset(keys) for keys in self._classes), (*single, *thetas))
 
     def statistics(
-        self, measures: StreamMeasures, widths: Widths, arrivals: int, boxes: Sequence[Boxes] | None
+        self, measures: StreamMeasures, windows: Windows, arrivals: int, boxes: Sequence[Boxes] | None
     ) -> JoinStatistics:
-        """The statistics at this moment; `boxes`: by input, the selections of queries, if it is on shared routes. The
-        rates are averages of the last intervals, and are remembered."""
+        """The statistics at this moment; `boxes`: by input, the selections of queries, if it is on shared routes.
+
+        Only rows count that the join still needs: others may be in the log or not. The rate of a stream is that of the
+        last quarter of its window; for tables and subqueries, that since the last check."""
         node, stems, state = self.join.stems.node, self.join.stems.stems, self.join.orders
         now = max((int(s.log.ts[-1]) for s in stems if isinstance(s, LogStem) and len(s.log)), default=state.time)
-        elapsed = max(now - state.time, 1)
         counted = [self.join.stems.counts.changes.get(i, 0) for i in range(self.inputs)]
-        before, since = state.changes_seen or [0] * self.inputs, state.checked or 0
+        before, elapsed = state.changes_seen or [0] * self.inputs, max(now - state.time, 1)
         inputs, kept, samples = list[InputStatistics](), list[float](), dict[tuple[int, int], KeySample]()
         for i, stem in enumerate(stems):
-            low, arrived, rows, share = 0, counted[i] - before[i], float(len(stem)), 1.0
+            low, rows, share, rate = 0, float(len(stem)), 1.0, (counted[i] - before[i]) / elapsed
             if isinstance(stem, LogStem):
-                low = measures.low(stem, now, widths(stem.scan.stream))
-                arrived, rows = measures.arrivals(stem, since), float(len(stem.log) - low)
+                low = measures.low(stem, now, *windows(stem.scan.stream))
+                rows, rate = float(len(stem.log) - low), measures.rate(stem, now, low)
                 share = measures.satisfied(stem, low) if boxes is None else measures.accepted(stem, boxes[i], low)
             for c, keys in enumerate(self._classes):
                 if i in keys:
                     samples[c, i] = measures.keys(stem, anonymous(keys[i]), low)
             distinct = {c: samples[c, i].distinct for c, keys in enumerate(self._classes) if i in keys}
-            rate = (arrived + 1) / elapsed
-            rate = (rate + state.rates[i]) / 2 if state.rates else rate
             scans = i in node.scanned
+            rate = max(rate, LEAST_RATE)
             inputs.append(InputStatistics(rate, rows, distinct, 1.0 if scans else inf, 0.0 if scans else LOOKUP))
             kept.append(share)
         state.checked, state.time, state.changes_seen = arrivals, now, counted
-        state.rates = [i.rate for i in inputs]
         conditions = self.join.stems.counts.conditions
         measured = (conditions[t.condition].statistics() if t.condition in conditions else None for t in self._thetas)
         thetas = () if boxes is not None else tuple(m or ThetaStatistics(1.0) for m in measured)

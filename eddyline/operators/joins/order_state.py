@@ -45,7 +45,6 @@ class OrderState:
     checked: int | None = None  # the number of arrivals at the last check
     time: int = 0  # event time then
     changes_seen: list[int] = field(default_factory=list)  # by input, the changes that had arrived then
-    rates: list[float] = field(default_factory=list)  # by input, per microsecond of event time
     basis: JoinStatistics | None = None  # those by which the orders in force were chosen
     costs: list[float] = field(default_factory=list)  # by origin, of its order by that basis, per microsecond
     calm: int = 1  # the intervals until the next check; more of them while the statistics do not move

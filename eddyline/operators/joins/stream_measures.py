@@ -31,6 +31,7 @@ from eddyline.state.delta import MAX, MIN
 from eddyline.state.store.stream_log import BLOCK
 
 SAMPLE = 2048  # rows
+SECOND = 1_000_000  # microseconds
 
 Boxes = Mapping[Expr, tuple[Ints, Ints]]  # by attribute, the least and the greatest value that each query accepts
 
@@ -75,17 +76,20 @@ class StreamMeasures:
         self._domains: dict[tuple[int, int], float] = {}
         self._values: dict[tuple[int, Expr, int], tuple[Ints, Mask]] = {}
 
-    def low(self, stem: LogStem, now: int, width: int) -> int:
-        """The position of the first row of a window that ends at `now`."""
+    def low(self, stem: LogStem, now: int, width: int, since: int) -> int:
+        """The position of the first row of a window that ends at `now`, without arrivals before `since`."""
         log = stem.log
+        first = log.position_of(since)
         if width >= MAX - 1 or now - width <= MIN:
-            return 0
+            return first
         start = min(log.position_from(now - width), len(log))
-        return start + int(np.count_nonzero(log.ts[start : start + BLOCK] < now - width))
+        return max(first, start + int(np.count_nonzero(log.ts[start : start + BLOCK] < now - width)))
 
-    def arrivals(self, stem: LogStem, since: int) -> int:
-        """The rows from an arrival number on."""
-        return len(stem.log) - stem.log.position_of(since)
+    def rate(self, stem: LogStem, now: int, low: int) -> float:
+        """Rows per microsecond of event time, in the last quarter of the time since the row at a position."""
+        ts = stem.log.ts[low:]
+        span = (now - int(ts[0])) // 4 if len(ts) else 0
+        return int(np.count_nonzero(ts > now - span)) / span if span > 0 else len(ts) / SECOND
 
     def keys(self, stem: Stem, key: Expr, low: int) -> KeySample:
         """The values of a key at a sample of the rows from a position on."""

@@ -1,5 +1,10 @@
 """Malformed CREATE of every kind: streams, tables, queries, families, views and sinks."""
 
+ONE = "SELECT symbol FROM trades"
+TWO = "SELECT a.symbol FROM trades a, trades b WHERE a.symbol = b.symbol"
+THETA = "SELECT a.symbol FROM trades a, trades b WHERE a.price < b.price"
+THREE = "SELECT a.symbol FROM trades a, trades b, trades c WHERE a.symbol = b.symbol AND b.symbol = c.symbol"
+
 DECLARATIONS: dict[str, list[tuple[str, str]]] = {
     "create stream": [
         ("CREATE STREAM", "name of the stream"),
@@ -124,6 +129,19 @@ DECLARATIONS: dict[str, list[tuple[str, str]]] = {
         ("CREATE CONTINUOUS QUERY x WITH (evaluate = '5 seconds') AS SELECT symbol FROM companies", "reads no stream"),
         ("CREATE CONTINUOUS QUERY x WITH (expire = 'soon') AS SELECT symbol FROM trades", "expire cannot be 'soon'"),
         ("CREATE CONTINUOUS QUERY x WITH (expire = '5 seconds') AS SELECT symbol FROM trades", "keeps no rows"),
+        (f"CREATE CONTINUOUS QUERY x WITH (join = 'loop') AS {THREE}", "'nested loop'"),
+        (f"CREATE CONTINUOUS QUERY x WITH (join = 'hash') AS {ONE}", "without a join"),
+        (f"CREATE CONTINUOUS QUERY x WITH (join = 'hash') AS {THETA}", "an equality such as"),
+        (f"CREATE CONTINUOUS QUERY x WITH (join = 'hybrid') AS {THREE}", "index_entries"),
+        (f"CREATE CONTINUOUS QUERY x WITH (index_entries = 5) AS {THREE}", "Add join = 'hybrid'"),
+        (f"CREATE CONTINUOUS QUERY x WITH (join = 'hybrid', index_entries = 0) AS {THREE}", "above zero"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'a, b') AS {THREE}", "'c' is missing"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'a, b, d') AS {THREE}", "'d' is not an input"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'a, b, c, c') AS {THREE}", "named twice"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'a,, b') AS {THREE}", "lists the inputs"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = '') AS {THREE}", "lists the inputs"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'a, b') AS {TWO}", "a join of two inputs"),
+        (f"CREATE CONTINUOUS QUERY x WITH (order = 'trades') AS {ONE}", "has none"),
         ("CREATE CONTINUOUS QUERY x (a INT) AS SELECT symbol FROM trades", "AS"),
         ("CREATE CONTINUOUS QUERY a.b AS SELECT symbol FROM trades", "'.'"),
         ("CREATE CONTINUOUS QUERY IF NOT EXISTS x AS SELECT symbol FROM trades", "IF NOT EXISTS"),
