@@ -14,9 +14,10 @@ from itertools import permutations
 
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
+from benchmarks.yardsticks.document_windows import time_window
 from benchmarks.yardsticks.general_orders import general_orders
 from eddyline.routing.global_orders import heuristic_order
-from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule, time_window
+from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule
 from eddyline.routing.route_search import join_cost, multiway_cost
 
 Streams = Sequence[tuple[float, float, float]]  # rate, window length and distinct values of each

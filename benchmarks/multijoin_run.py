@@ -25,9 +25,10 @@ import pyarrow as pa
 import eddyline
 from benchmarks._chart import Panel, draw
 from benchmarks._report import Figure, report
+from benchmarks.yardsticks.document_windows import time_window
 from benchmarks.yardsticks.window_multijoins import WindowMultijoin, arrivals, hash_of_results
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, time_window
+from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics
 from eddyline.routing.route_search import multiway_cost
 
 REPEATS = 5

@@ -120,11 +120,6 @@ class Schedule:
 EAGER = Schedule()
 
 
-def time_window(rate: float, length: float, distinct: float, buckets: float = 1.0) -> InputStatistics:
-    """A time-based window of a join on one common key, in the document's terms: lambda, T, v and b."""
-    return InputStatistics(rate, rate * length, {0: distinct}, buckets)
-
-
 class Drift(NamedTuple):
     """The measure that has changed by the largest factor."""
 

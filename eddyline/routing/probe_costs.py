@@ -9,7 +9,6 @@ of H3 scans lambda4 T4 rows of the fourth window; the formula, T4 + tau, is righ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from eddyline.routing.join_graph import EAGER, Inputs, JoinGraph, JoinStatistics, Schedule
@@ -84,10 +83,3 @@ class ProbeCosts:
             reached.append(nearest)
             left.remove(nearest)
         return values
-
-
-def result_size(
-    statistics: JoinStatistics, graph: JoinGraph, inputs: Sequence[int], schedule: Schedule = EAGER
-) -> float:
-    """Expected results of a join of the whole windows of these inputs (phi)."""
-    return ProbeCosts(statistics, graph, None, schedule).size(frozenset(inputs))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eddyline.routing.join_graph import JoinGraph, JoinStatistics, time_window
+from benchmarks.yardsticks.document_windows import time_window
+from eddyline.routing.join_graph import JoinGraph, JoinStatistics
 
 FOUR = JoinGraph.on_common_key(4)
 

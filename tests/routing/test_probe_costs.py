@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.yardsticks.document_windows import result_size
 from eddyline.routing.join_graph import (
     EAGER,
     InputStatistics,
@@ -16,7 +17,7 @@ from eddyline.routing.join_graph import (
     Schedule,
     ThetaStatistics,
 )
-from eddyline.routing.probe_costs import ProbeCosts, result_size
+from eddyline.routing.probe_costs import ProbeCosts
 from eddyline.routing.route_search import join_cost, multiway_cost, origin_first, pass_cost
 from tests.routing.document_joins import EQUAL, FAST_FOURTH, FOUR, TABLE_5, TABLE_6, TABLE_7, streams
 

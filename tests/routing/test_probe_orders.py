@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.yardsticks.document_windows import time_window
 from benchmarks.yardsticks.general_orders import general_heuristic_order, general_orders
 from eddyline.routing.global_orders import by_selectivity, heuristic_order
 from eddyline.routing.index_choice import choose_indexes
@@ -20,7 +21,6 @@ from eddyline.routing.join_graph import (
     Schedule,
     ThetaStatistics,
     drift,
-    time_window,
 )
 from eddyline.routing.probe_costs import ProbeCosts
 from eddyline.routing.probe_orders import EXHAUSTIVE, best_orders

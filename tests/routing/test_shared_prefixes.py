@@ -6,7 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, ThetaStatistics, time_window
+from benchmarks.yardsticks.document_windows import time_window
+from eddyline.routing.join_graph import Inputs, JoinGraph, JoinStatistics, ThetaStatistics
 from eddyline.routing.probe_costs import ProbeCosts
 from eddyline.routing.probe_orders import best_orders
 from eddyline.routing.route_search import Paid, pass_cost
