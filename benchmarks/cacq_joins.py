@@ -1,10 +1,8 @@
-"""Document 1, Figure 11: stocks joined with articles under many selections, against NiagaraCQ's two plans.
+"""Document 1, Figure 11(a): stocks joined with articles under many selections, against NiagaraCQ's two plans.
 
-(a) `s.price > x` for 1 to 200 values of x. PushDown selects first and joins once per query; PullUp joins once and
+`s.price > x` for 1 to 200 values of x. PushDown selects first and joins once per query; PullUp joins once and
 selects after. Both run over the engine's own grouped filters and SteMs (`yardsticks/niagara_plans.py`), on the same
-updates in turns, with equal results; times are CPU seconds of one thread. CACQ lets the measured costs decide. (b) The
-selection is a function of the user's, which costs 10 to 50 µs; 1, 10 and 100 articles a quote. What counts is how often
-the function is called.
+updates in turns, with equal results; times are CPU seconds of one thread. CACQ lets the measured costs decide.
 """
 
 from __future__ import annotations
@@ -25,8 +23,6 @@ from benchmarks.yardsticks.niagara_plans import plan
 QUERIES = (1, 2, 5, 10, 20, 50, 100, 200)
 PLANS = ["tickets", "pull up", "push down"]
 QUOTES, WARM, ROUNDS = 2250, 4, 31
-FANOUT = (1, 10, 100)
-SPINNING_QUERIES, SPINNING_QUOTES = 10, 50
 
 
 def quotes(count: int, rng: np.random.Generator) -> pa.Table:
@@ -45,8 +41,6 @@ def engine(condition: str, parameter: str) -> eddyline.Connection:
     db = eddyline.connect(threads=1)
     db.execute("CREATE STREAM stocks (symbol INT, price DOUBLE, ts TIMESTAMP) WATERMARK ts")
     db.execute("CREATE STREAM articles (symbol INT, text STRING, ts TIMESTAMP) WATERMARK ts")
-    if "interesting" in condition:
-        db.function("interesting", Spin(), ["DOUBLE", "INT"], "BOOLEAN")
     db.execute(
         f"CREATE QUERY FAMILY f ({parameter}) WITH (snapshot = 'no') AS SELECT s.symbol, s.price, a.text "
         f"FROM stocks AS s, articles AS a WHERE {condition} AND s.symbol = a.symbol"
@@ -100,47 +94,12 @@ def compact(changes: eddyline.Changes) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-class Spin:
-    """A function that costs 10 to 50 µs, and counts how often it is called."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.rng = np.random.default_rng(6)
-
-    def __call__(self, price: float, threshold: int) -> bool:
-        self.calls += 1
-        until = time.perf_counter() + self.rng.uniform(10e-6, 50e-6)
-        while time.perf_counter() < until:
-            pass
-        return int(price * 7919) % 100 > threshold
-
-
-def spinning(fanout: int, name: str, rng: np.random.Generator) -> tuple[float, int]:
-    """Seconds of an update of all quotes, and how often the function was called for it."""
-    db = engine("interesting(s.price, :p)", "p INT")
-    spin = db.functions.bodies["interesting"]
-    table = {
-        "query": [f"q{i}" for i in range(SPINNING_QUERIES)],
-        "p": pa.array([90] * SPINNING_QUERIES, pa.int32()),
-    }
-    db.register("f", pa.table(table))
-    with plan(name):
-        db.push("articles", articles(SPINNING_QUOTES, fanout, rng))
-        before = spin.calls
-        begun = time.perf_counter()
-        db.push("stocks", quotes(SPINNING_QUOTES, rng)).count()
-        return time.perf_counter() - begun, spin.calls - before
-
-
 def main() -> bool:
-    rng = np.random.default_rng(5)
     by_plan(2)
     measured = [by_plan(n) for n in QUERIES]
     tickets, pull_up, pushed_down = ([m[name] for m in measured] for name in PLANS)
     worst = [m[PLANS[0]] / min(m[PLANS[1]], m[PLANS[2]]) for m in measured]
-    lineage = [spinning(n, PLANS[0], rng) for n in FANOUT]
-    after = [spinning(n, PLANS[1], rng) for n in FANOUT]
-    x, fan = list(map(float, QUERIES)), list(map(float, FANOUT))
+    x = list(map(float, QUERIES))
     panels = [
         Panel(
             f"An update of {QUOTES:,} quotes, by number of queries (Figure 11a)",
@@ -156,16 +115,6 @@ def main() -> bool:
             },
             "log",
         ),
-        Panel(
-            "Calls of the function for an update, by articles a quote (Figure 11b)",
-            "articles a quote",
-            "calls",
-            {
-                "CACQ: tickets": (fan, [float(n) for _, n in lineage]),
-                "PullUp: join first": (fan, [float(n) for _, n in after]),
-            },
-            "log",
-        ),
     ]
     draw("cacq-joins", panels)
     figures = [
@@ -175,19 +124,10 @@ def main() -> bool:
         ),
         Figure("200 queries: CACQ, times PullUp", tickets[-1] / pull_up[-1], ""),
         Figure("200 queries: CACQ, times PushDown", tickets[-1] / pushed_down[-1], ""),
-        Figure("function, 100 articles a quote: calls of CACQ", lineage[-1][1], "calls"),
-        Figure(
-            "function, 100 articles a quote: calls of PullUp, times CACQ's", after[-1][1] / lineage[-1][1], "", least=50
-        ),
-        Figure(
-            "function, 100 articles a quote: time of PullUp, times CACQ's", after[-1][0] / lineage[-1][0], "", least=20
-        ),
     ]
     series = {
         "queries": QUERIES,
         "seconds": {"tickets": tickets, "pull up": pull_up, "push down": pushed_down},
-        "fanout": FANOUT,
-        "functions (seconds, calls)": {"tickets": lineage, "pull up": after},
     }
     return report("cacq-joins", figures, series)
 

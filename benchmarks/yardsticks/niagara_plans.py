@@ -1,7 +1,8 @@
 """NiagaraCQ's two plans for selections and a join (document 1, section 5), over the engine's own filters and SteMs.
 
 `pull_up` joins all tuples once and matches the joined rows with the grouped filter. `push_down` matches the tuples with
-the grouped filter and joins once per query. Both replace the tactic of the engine that lets the measured costs decide;
+the grouped filter and joins once per query. Where conditions call functions, `pull_up` calls them for each joined row.
+Both replace the tactic of the engine that lets the measured costs decide;
 everything else, arrival, SteMs, and the form of results, is the engine's, so times can be compared.
 """
 
@@ -15,12 +16,20 @@ import numpy as np
 from eddyline.operators.base import Step
 from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.probe import built
+from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.tactic import Piece
 from eddyline.state.delta import Delta
 
 
 def _pull_up(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | None:
     return list(self.probe.finished(step, self.stems.results(step, self.input, delta)))
+
+
+def _pull_up_functions(self: RoutedFunctions, step: Step, delta: Delta) -> list[Piece] | None:
+    results: list[Piece] = []
+    for partial in self.stems.results(step, self.input, delta):
+        results.append(self.probe.matcher.match(step, built(step, partial)))
+    return results
 
 
 def _push_down(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | None:
@@ -44,12 +53,14 @@ def _push_down(self: FilterFirst, step: Step, delta: Delta) -> list[Piece] | Non
 @contextmanager
 def plan(name: str) -> Iterator[None]:
     """Runs what is pushed inside with "pull up", "push down", or the engine's own tactic."""
-    own = FilterFirst.results
+    own, own_functions = FilterFirst.results, RoutedFunctions.results
     try:
         if name == "pull up":
             FilterFirst.results = _pull_up  # type: ignore[method-assign]
+            RoutedFunctions.results = _pull_up_functions  # type: ignore[method-assign]
         elif name == "push down":
             FilterFirst.results = _push_down  # type: ignore[method-assign]
         yield
     finally:
         FilterFirst.results = own  # type: ignore[method-assign]
+        RoutedFunctions.results = own_functions  # type: ignore[method-assign]

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
+from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.describe import describe_filters
 from eddyline.operators.user_functions import FunctionWarning
+from eddyline.routing.filter_eddy import Lookups
 from eddyline.session import show
 from eddyline.session.show import StreamFigures
 from eddyline.sql.bound import Call, expressions
@@ -103,6 +105,9 @@ def stats(db: Connection) -> dict[str, Any]:
         "rows": sum(c.arrived for c in clocks.values()),
         "late": sum(c.late for c in clocks.values()),
         "changes": _sum(r.changes for r in running),
+        "lookups": _lookups(
+            [*(x for r in running for x in _of_family(r)), *(p.lookups for p in db.engine.pools.values())]
+        ),
         "streams": {
             s.name: {
                 "rows": clocks[s.name.lower()].arrived,
@@ -111,6 +116,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "set_apart": sum(len(p[0]) for p in db.set_apart.get(s.name.lower(), [])),
                 "watermark": event_time(clocks[s.name.lower()].watermark),
                 "kept": db.engine.store.rows(s.name.lower()),
+                "pooled_lookups": _lookups(p.lookups for n, p in db.engine.pools.items() if n == s.name.lower()),
             }
             for s in db.catalog.streams
         },
@@ -122,6 +128,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "state_rows": r.state_rows(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
+                "lookups": _lookups(_of_family(r)),
             }
             for r in running
         },
@@ -130,6 +137,21 @@ def stats(db: Connection) -> dict[str, Any]:
             n: {"errors": k, "last_error": m, "first_error": db.functions.first.get(n, m)}
             for n, (k, m) in db.functions.errors.items()
         },
+    }
+
+
+def _of_family(running: RunningFamily) -> list[Lookups]:
+    """The lookups of the indexes of a family's own operators."""
+    return [index.lookups for o in running.root.walk() for index in o.indexes()]
+
+
+def _lookups(counted: Iterable[Lookups]) -> dict[str, int]:
+    """Rows searched in grouped filters, and attribute lookups: codes made for searches, and for samples only."""
+    known = list(counted)
+    return {
+        "rows": sum(x.rows for x in known),
+        "searches": sum(x.searches for x in known),
+        "samples": sum(x.samples for x in known),
     }
 
 

@@ -8,6 +8,7 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.deferred import Deferred
 from eddyline.operators.describe import describe_index
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.plan import physical
 from eddyline.plan.expressions import may_overflow
 from eddyline.state.delta import Delta
@@ -22,6 +23,9 @@ class Attach(Operator):
 
     def details(self) -> list[str]:
         return describe_index(self.matcher.index)
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return (self.matcher.index,)
 
     def pull(self, step: Step) -> Delta:
         return self.matcher.match(step, self.children[0].pull(step))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eddyline.operators.deferred import Deferred
     from eddyline.operators.joins.candidates import Candidates
     from eddyline.operators.pool import FamilyMatching
+    from eddyline.operators.query_index import QueryIndex
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ class Operator:
     def details(self) -> list[str]:
         """Further lines for EXPLAIN ANALYZE."""
         return []
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        """The indexes of queries that it searches, not those of operators below."""
+        return ()
 
     def size(self) -> int:
         """The number of rows in its state."""

@@ -22,6 +22,7 @@ from eddyline.index.keys.sorted_runs import equal_ranges, pieces, spread
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.plan import physical
 from eddyline.sql.bound import Field
 from eddyline.state.delta import Delta, concat, query_of
@@ -54,6 +55,9 @@ class Cluster(Operator):
         if failures is not None:
             failures[known:] = [replace(f, queries=self._members(f.queries)) for f in failures[known:]]
         return self._to_members(step, changes)
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return (self.matcher.index,)
 
     def _members(self, classes: Ints | None) -> Ints | None:
         """The queries of these classes."""

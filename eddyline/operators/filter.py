@@ -14,6 +14,7 @@ from eddyline.operators.checks import Checks, Pairs
 from eddyline.operators.describe import describe_checks
 from eddyline.operators.evaluate import holds
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.plan import physical
 from eddyline.plan.expressions import all_of, calls_functions, columns_of, conjuncts, params_of
 from eddyline.routing.eddy import Eddy
@@ -44,6 +45,9 @@ class Filter(Operator):
             pairs = self.checks.holding(step, Pairs(delta, np.arange(len(delta)), position))
             delta = delta if len(pairs) == len(delta) else delta.take(pairs.change)
         return delta
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return () if self.matcher is None else (self.matcher.index,)
 
     def details(self) -> list[str]:
         return describe_checks(self.checks)

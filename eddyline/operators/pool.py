@@ -31,6 +31,7 @@ from eddyline.operators.condition import merged_ranges
 from eddyline.operators.matcher import Matcher, Matching, Portion, once
 from eddyline.operators.query_index import RoutedFilter, rows_to_list
 from eddyline.operators.query_runs import ALL_ALIVE, GROWTH
+from eddyline.routing.filter_eddy import Lookups
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 
@@ -98,6 +99,7 @@ class Pool:
         self.attributes: list[Expr] = []
         self._indexes: dict[Expr, int] = {}
         self.runs: tuple[PoolRun, ...] = ()
+        self.lookups = Lookups()
         self._known: dict[int, Stretch] = {}  # by family: the part of its table that is indexed
 
     def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:
@@ -177,7 +179,9 @@ class Pool:
             partial,
         )
         live = sum(int(steps[s.family].queries.alive[s.start : s.stop].sum()) for s in stretches)
-        return PoolRun(tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(conditions)), live)
+        return PoolRun(
+            tuple(stretches), begins[:-1], used, RoutedFilter(grouped_filter(conditions), self.lookups), live
+        )
 
     def _attribute(self, expr: Expr) -> int:
         if expr not in self._indexes:

@@ -17,16 +17,18 @@ from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.query_runs import QueryRuns
 from eddyline.routing.eddy import Eddy
-from eddyline.routing.filter_eddy import FilterEddy
+from eddyline.routing.filter_eddy import FilterEddy, Lookups
 from eddyline.state.query_table import QueryRows
 
 
 class RoutedFilter:
     """A grouped filter with an eddy for each of its bitmaps, which orders their attributes."""
 
-    def __init__(self, filter_: GroupedFilter) -> None:
+    def __init__(self, filter_: GroupedFilter, total: Lookups | None = None) -> None:
+        """`total` counts the lookups of all filters of an index."""
         self.filter = filter_
-        self.eddies = tuple(FilterEddy(m) for m in filter_.maps)
+        self.total = total or Lookups()
+        self.eddies = tuple(FilterEddy(m, self.total) for m in filter_.maps)
         self.rows = 0  # searched so far
         self.lookups: Ints = np.zeros(len(filter_.domains), np.int64)  # codes made, by attribute
 
@@ -41,6 +43,7 @@ class RoutedFilter:
         matches = search(self.filter, codes, alive, self._route, what)
         self.rows += rows
         self.lookups += codes.lookups
+        self.total.add(rows, int(codes.lookups.sum()))
         for eddy, maps, visits in zip(self.eddies, self.filter.maps, matches.visits, strict=True):
             eddy.searched(codes, visits, maps.blocks)
         return matches
@@ -59,7 +62,8 @@ class QueryIndex:
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
         self.checks = Checks(condition.checks, Eddy())  # the clauses, evaluated where no filter is sure
+        self.lookups = Lookups()
         self.runs = QueryRuns(self._filter)
 
     def _filter(self, queries: QueryRows, positions: Ints, functions: Functions) -> RoutedFilter:
-        return RoutedFilter(grouped_filter(self.condition.of_queries(queries, positions, functions)))
+        return RoutedFilter(grouped_filter(self.condition.of_queries(queries, positions, functions)), self.lookups)

@@ -18,6 +18,8 @@ predicates rejected per row, are the yardstick: they cost up to 1.45 times the o
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 
 from eddyline.arrays import Codes, Doubles, Ints, Mask
@@ -37,16 +39,38 @@ CODE_COST, STEP_COST = 4e-9, 9e-9  # seconds, until they have been measured
 CALLS = 20e-6  # seconds that a second pass takes for any number of rows
 
 
+class Lookups:
+    """How often attributes were looked up: the codes made for searches, and those that only samples needed.
+
+    It outlives the runs of an index, which are replaced as queries are registered and dropped; threads add to it."""
+
+    def __init__(self) -> None:
+        self.rows = self.made = self.samples = 0
+        self._lock = Lock()
+
+    def add(self, rows: int = 0, made: int = 0, samples: int = 0) -> None:
+        """`made` has all codes, also those for samples."""
+        with self._lock:
+            self.rows += rows
+            self.made += made
+            self.samples += samples
+
+    @property
+    def searches(self) -> int:
+        return self.made - self.samples
+
+
 class FilterEddy:
     """The route through one map, its counters, and what is known about costs."""
 
-    def __init__(self, maps: Bitmaps) -> None:
+    def __init__(self, maps: Bitmaps, lookups: Lookups | None = None) -> None:
         self.attributes = maps.attributes.tolist()
         width = len(self.attributes)
         self.order: Ints = np.arange(width)
         self.at_once = width
         self.rows = self.searches = 0
         self.entered: Ints = np.zeros(width, np.int64)  # (row, block) by group
+        self._lookups = lookups or Lookups()
         self.sampled = 0  # lookups that only samples needed
         self.checks = 0
         self.changes = 0  # of the order
@@ -128,6 +152,7 @@ class FilterEddy:
         codes.make(self.attributes, rows)
         lookups = int(codes.lookups.sum()) - made  # before the counter is read: a thread may add to it meanwhile
         self.sampled += lookups
+        self._lookups.add(samples=lookups)
         more = codes.table[:, rows]
         sample = more if before is None else np.concatenate([before, more], axis=1)
         self._sample = sample

@@ -15,7 +15,15 @@ from eddyline.commands import bench
 def test_all_benchmarks_are_listed_with_what_they_show() -> None:
     found = CliRunner().invoke(app, ["bench"], env={"COLUMNS": "200"})
     assert found.exit_code == 0
-    for name in ("cacq-lineage", "cacq-queries", "cacq-routing", "cacq-adaptivity", "cacq-joins", "filters"):
+    for name in (
+        "cacq-lineage",
+        "cacq-queries",
+        "cacq-routing",
+        "cacq-adaptivity",
+        "cacq-joins",
+        "cacq-functions",
+        "filters",
+    ):
         assert name in found.output
     assert all(bench.benchmarks().values())
 

@@ -108,3 +108,31 @@ def test_a_function_over_one_input_of_a_join_is_called_once_for_each_tuple_and_q
     assert found == fanout * int((prices > 10).sum() + (prices > 50).sum())
     assert len(calls) == 20
     assert "of 10 tuples called functions before they probed" in explained(db, "f")
+
+
+def test_stats_count_lookups_for_searches_and_for_samples_across_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of the index are replaced as queries are registered; what they counted stays."""
+    db = connection()
+    db.execute("CREATE QUERY FAMILY f (x INT, y INT) AS SELECT a FROM s WHERE a > :x AND b > :y")
+    for i in range(3):
+        bounds = {"x": pa.array([99 - i], pa.int32()), "y": pa.array([10], pa.int32())}
+        db.register("f", pa.table({"query": [f"q{i}"], **bounds}))
+        db.push("s", tuples(3000, i)).count()
+    found = db.stats()["lookups"]
+    assert found == db.stats()["families"]["f"]["lookups"]
+    assert found["rows"] == 9000 and found["searches"] >= 9000
+    text = explained(db, "f")
+    last = int(text.partition("attribute lookups of ")[2].partition(" ")[0])
+    assert last < 9000, "the index shows the runs in force"
+
+
+def test_stats_count_lookups_of_a_pool_by_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "FEWEST_FAMILIES", 2)
+    db = connection()
+    db.execute("CREATE CONTINUOUS QUERY q1 AS SELECT a FROM s WHERE a > 90")
+    db.execute("CREATE CONTINUOUS QUERY q2 AS SELECT a FROM s WHERE a > 90 AND c < 5")
+    assert db.stats()["lookups"] == {"rows": 0, "searches": 0, "samples": 0}
+    db.push("s", tuples(1000)).count()
+    found = db.stats()
+    assert found["streams"]["s"]["pooled_lookups"] == found["lookups"]
+    assert found["lookups"]["rows"] == 1000 and found["lookups"]["searches"] >= 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from eddyline.operators.joins.filter_first import FilterFirst
 from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.joins.tactic import Piece, Tactic
+from eddyline.operators.query_index import QueryIndex
 from eddyline.plan.build import plan
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.state.delta import MIN, Delta
@@ -45,6 +47,9 @@ class Watched:
         results = self.tactic.results(step, delta)
         assert [s.save() for s in self.join.stems.stems] == before
         return results
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return self.tactic.indexes()
 
     def details(self) -> list[str]:
         return self.tactic.details()
@@ -90,6 +95,9 @@ class OneByOne:
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
         alone = (delta.take(np.array([i])).spread() for i in range(len(delta)))
         return [piece for one in alone for piece in self.probe.results(step, one) or []]
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return ()
 
     def details(self) -> list[str]:
         return []

@@ -5,6 +5,7 @@ The queries that a tuple affects and the joined rows are computed when they are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +18,7 @@ from eddyline.operators.joins.ranged import Probing, RangedSide
 from eddyline.operators.joins.stems import Stems
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.operators.room import row_bytes
 from eddyline.plan.range_probes import RangeProbe
 from eddyline.state.delta import Delta, concat
@@ -40,6 +42,9 @@ class ByRanges:
         slots = self.stems.wanted(step, self.input, probe, delta)
         probing = self.side.probing(step, delta, slots, self.stems.stems[probe.input].segments(step, probe.key))
         return None if probing is None else [(self.input, probing)]
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return ()
 
     def details(self) -> list[str]:
         return describe_ranges(self.side, f"input {self.input + 1}")

@@ -27,6 +27,7 @@ from eddyline.operators.joins.probe import Probe, built
 from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, joined_lists
+from eddyline.operators.query_index import QueryIndex
 from eddyline.plan import physical
 from eddyline.routing.eddy import Eddy
 from eddyline.state.delta import Delta
@@ -77,6 +78,9 @@ class FilterFirst:
             yield partial
             begun = time.perf_counter()
         self.filter.probed(len(delta), partners, seconds + time.perf_counter() - begun)
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return (self.filter.matcher.index,)
 
     def details(self) -> list[str]:
         return self.filter.details(f"input {self.input + 1}")

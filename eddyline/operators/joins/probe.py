@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.stems import Stems
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.operators.room import row_bytes
 from eddyline.state.delta import Delta
 
@@ -53,6 +54,9 @@ class Probe:
             return matched, needed
         wide = built(step, partial if len(needed) == len(partial) else partial.take(needed))
         return replace(matched, columns=wide.columns, rows=place), needed
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return (self.matcher.index,)
 
     def details(self) -> list[str]:
         return describe_index(self.matcher.index)

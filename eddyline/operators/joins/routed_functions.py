@@ -18,7 +18,7 @@ failures are attributed to queries, its joined rows are matched instead. (Docume
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -36,6 +36,7 @@ from eddyline.operators.joins.probe import Probe
 from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, joined_lists
+from eddyline.operators.query_index import QueryIndex
 from eddyline.operators.room import CHANGE
 from eddyline.plan import physical
 from eddyline.plan.expressions import calls_functions, may_overflow
@@ -207,6 +208,9 @@ class RoutedFunctions:
             self.eddy.learn(operator, rows, rows, left)
             self.eddy.learn_cost(operator, seconds / rows)
             self.eddy.entered(operator, rows)
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        return (self.matcher.index,)
 
     def details(self) -> list[str]:
         stems, functions, joined = (self.eddy.account(o) for o in ("stems", "functions", "joined"))

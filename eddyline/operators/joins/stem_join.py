@@ -33,6 +33,7 @@ from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.stems import Logs, Stems, Tables, own_log, own_table
 from eddyline.operators.joins.tactic import Piece, Tactic
 from eddyline.operators.matcher import Matcher
+from eddyline.operators.query_index import QueryIndex
 from eddyline.operators.scan import StreamScan
 from eddyline.plan import physical
 from eddyline.plan.join_shape import JoinShape
@@ -183,6 +184,11 @@ class StemJoin(Operator):
         choices = [tactic for tactics in self.tactics for tactic in tactics[:-1]]
         routes = describe_routes(self.stems.node, self.stems.counts, self.orders)
         return [*self.stems.details(), *routes, *(line for t in (*choices, self.probes[0]) for line in t.details())]
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        """Those of its tactics, and the one of joined rows."""
+        own = {id(x): x for tactics in self.tactics for t in tactics for x in t.indexes()}
+        return list(own.values())
 
     # state
 

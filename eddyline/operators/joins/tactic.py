@@ -25,10 +25,12 @@ A tactic promises
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from eddyline.operators.base import Step
 from eddyline.operators.joins.ranged import Probing
+from eddyline.operators.query_index import QueryIndex
 from eddyline.state.delta import Delta
 
 Piece = tuple[int, Probing] | Delta  # changes, or a deferred probe of the tuples of an input
@@ -37,6 +39,9 @@ Piece = tuple[int, Probing] | Delta  # changes, or a deferred probe of the tuple
 class Tactic(Protocol):
     def results(self, step: Step, delta: Delta) -> list[Piece] | None:
         """The results of one input's changes; None if this tactic cannot process them."""
+
+    def indexes(self) -> Sequence[QueryIndex]:
+        """The indexes of queries that it searches with grouped filters."""
 
     def details(self) -> list[str]:
         """Lines for EXPLAIN ANALYZE."""
