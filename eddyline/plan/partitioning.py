@@ -53,9 +53,9 @@ class Partitioning:
 def partitioning(plan: Node, *, keeps_tuples: bool = False) -> Partitioning:
     """How to split the input of a plan. `keeps_tuples`: whether the family has state even if its plan has none, because
     of its options: the expirations of its rows (`emit = 'all'`), or tuples that it collects (`evaluate = …`)."""
-    assignments = _assignments(plan, Equalities())
+    assignments = assignments_of(plan, Equalities())
     if not assignments:
-        return Partitioning("one place", tuple((s, route.OnePlace()) for s in sorted(_streams(plan))))
+        return Partitioning("one place", tuple((s, route.OnePlace()) for s in sorted(streams_of(plan))))
     routings = tuple(sorted(route.with_all_keys(assignments).items()))
     kinds = {type(r) for _, r in routings}
     if route.Home in kinds:
@@ -67,46 +67,50 @@ def partitioning(plan: Node, *, keeps_tuples: bool = False) -> Partitioning:
 
 def by_queries(plan: Node) -> Partitioning:
     """Splits any plan by its queries, which are independent of each other."""
-    return Partitioning("by queries", tuple((s, route.Everywhere()) for s in sorted(_streams(plan))))
+    return Partitioning("by queries", tuple((s, route.Everywhere()) for s in sorted(streams_of(plan))))
 
 
 def joins_over_ranges(node: Node) -> bool:
     """Whether some join bounds a difference of two of its inputs by a parameter."""
     if isinstance(node, nodes.Join | nodes.TableJoin):
-        for pair in combinations(_starts(node), 2):
+        for pair in combinations(starts_of(node), 2):
             if any(params_of(bound) for bound in bounds(node.condition, _side(pair))):
                 return True
     return any(joins_over_ranges(i) for i in node.inputs)
 
 
-def _assignments(node: Node, known: Equalities) -> Assignments:
+def assignments_of(node: Node, known: Equalities) -> Assignments:
     """Assignments of the streams below so that the outputs of all buckets together are the node's output.
 
     `known` holds in all rows that can reach a result; other rows do not matter.
     """
-    if isinstance(node, nodes.Table) or not _streams(node):
+    if isinstance(node, nodes.Table) or not streams_of(node):
         return []  # every bucket would emit the same rows
     match node:
         case nodes.Stream():
             return [{node.source.stream.lower(): route.Anywhere()}] if node.window.kind != "rows" else []
         case nodes.Select():
-            return _assignments(node.input, known.having(node.condition))
+            return assignments_of(node.input, known.having(node.condition))
         case nodes.Project():
-            return _assignments(node.input, known.below(_computed(node)))
+            return assignments_of(node.input, known.below(computed(node)))
         case nodes.Union():
-            return route.merged(_assignments(i, known) for i in node.inputs)
+            return route.merged(assignments_of(i, known) for i in node.inputs)
         case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
-            inputs = _stream_inputs(node)
+            inputs = stream_inputs(node)
             if len(inputs) == 1:
                 ((start, child),) = inputs
-                return _assignments(child, known.within(start, start + len(child.fields)))
-            seeds = distinct([*(c[0] for c in known.classes), *_hints(node)])
-            return _by_keys(node, seeds, known) or list(_by_range(node))
+                return assignments_of(child, known.within(start, start + len(child.fields)))
+            return _by_keys(node, join_seeds(node, known), known) or list(_by_range(node))
         case nodes.Distinct() | nodes.Intersect() | nodes.Negation():
             return _by_keys(node, distinct([*_columns(node.fields), *_hints(node)]), known)
         case nodes.GroupBy():
             return _by_keys(node, distinct([*_columns(node.fields[: len(node.keys)]), *_hints(node)]), known)
+
+
+def join_seeds(node: nodes.Join | nodes.TableJoin, known: Equalities) -> tuple[Expr, ...]:
+    """The keys that a join could be partitioned by."""
+    return distinct([*(c[0] for c in known.classes), *_hints(node)])
 
 
 def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Assignments:
@@ -117,8 +121,8 @@ def _by_keys(node: Node, keys: Iterable[Expr], known: Equalities) -> Assignments
 
 
 def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
-    """As `_assignments`, where also each row of the node's output is in the bucket of its key."""
-    if isinstance(node, nodes.Table) or not _streams(node):
+    """As `assignments_of`, where also each row of the node's output is in the bucket of its key."""
+    if isinstance(node, nodes.Table) or not streams_of(node):
         return []
     match node:
         case nodes.Stream():
@@ -127,21 +131,21 @@ def _keyed(node: Node, key: Expr, known: Equalities) -> Assignments:
         case nodes.Select():
             return _keyed(node.input, key, known.having(node.condition))
         case nodes.Project():
-            return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
+            return _keyed(node.input, inlined(key, computed(node)), known.below(computed(node)))
         case nodes.Union():
             return route.merged(_keyed(i, key, known) for i in node.inputs)
         case nodes.Join() | nodes.TableJoin():
             known = known.having(node.condition)
-            return route.merged(_keyed_input(i, start, key, known) for start, i in _stream_inputs(node))
+            return route.merged(keyed_input(i, start, key, known) for start, i in stream_inputs(node))
         case nodes.Distinct() | nodes.Intersect() | nodes.Negation():
             return route.merged(_keyed(i, key, known) for i in node.inputs) if respects_equality(key) else []
         case nodes.GroupBy():
             if not respects_equality(key) or any(i >= len(node.keys) for i in columns_of(key)):
                 return []
-            return _keyed(node.input, inlined(key, _computed(node)), known.below(_computed(node)))
+            return _keyed(node.input, inlined(key, computed(node)), known.below(computed(node)))
 
 
-def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assignments:
+def keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assignments:
     """As `_keyed`, for an input of a join whose columns begin at `start`, by any equal form of the key."""
     stop = start + len(node.fields)
     forms = [_shifted(f, -start) for f in known.forms(key, start, stop)]
@@ -150,7 +154,7 @@ def _keyed_input(node: Node, start: int, key: Expr, known: Equalities) -> Assign
 
 def _by_range(node: nodes.Join | nodes.TableJoin) -> Iterator[Assignment]:
     """Assignments for a join of two streams within a band; best first: an unbounded stream should not be copied."""
-    inputs = _stream_inputs(node)
+    inputs = stream_inputs(node)
     if len(inputs) != 2:
         return
     (start, left), (middle, right) = inputs
@@ -184,7 +188,7 @@ def _number_of_stream(node: Node, value: Expr) -> tuple[nodes.Stream, Expr] | No
     """The stream below selections and projections, and the value over its columns. None for a value of event time,
     because all tuples of one instant would be in one cell."""
     while isinstance(node, nodes.Select | nodes.Project):
-        value = inlined(value, _computed(node)) if isinstance(node, nodes.Project) else value
+        value = inlined(value, computed(node)) if isinstance(node, nodes.Project) else value
         node = node.input
     if not isinstance(node, nodes.Stream) or node.window.kind == "rows":
         return None
@@ -210,11 +214,11 @@ def _hints(node: Node) -> list[Expr]:
     match node:
         case nodes.Join() | nodes.TableJoin():
             sides = [e for pair in equalities(node.condition) for e in pair if columns_of(e)]
-            for (start, _), hints in zip(_starts(node), below, strict=True):
+            for (start, _), hints in zip(starts_of(node), below, strict=True):
                 sides += [_shifted(h, start) for h in hints]
             return sides
         case nodes.Project() | nodes.GroupBy():
-            rewritten = [outward(h, _computed(node)) for h in below[0]]
+            rewritten = [outward(h, computed(node)) for h in below[0]]
             return [h for h in rewritten if h is not None]
         case _:
             return [h for hints in below for h in hints]
@@ -237,29 +241,29 @@ def _named(expr: Expr, fields: Sequence[Field]) -> Expr:
 # The plan.
 
 
-def _computed(node: nodes.Project | nodes.GroupBy) -> list[Expr]:
+def computed(node: nodes.Project | nodes.GroupBy) -> list[Expr]:
     """The expressions that compute the output columns of a projection, or the keys of a group, from the input."""
     return [bare(e) for e in (node.keys if isinstance(node, nodes.GroupBy) else (o.expr for o in node.outputs))]
 
 
-def _starts(node: Node) -> list[tuple[int, Node]]:
+def starts_of(node: Node) -> list[tuple[int, Node]]:
     """The inputs of a join, each with the position of its first column."""
     starts = accumulate((len(i.fields) for i in node.inputs), initial=0)
     return list(zip(starts, node.inputs, strict=False))
 
 
-def _stream_inputs(node: Node) -> list[tuple[int, Node]]:
+def stream_inputs(node: Node) -> list[tuple[int, Node]]:
     """The inputs of a join that read a stream; every bucket stores the other inputs in full."""
-    return [(start, i) for start, i in _starts(node) if _streams(i)]
+    return [(start, i) for start, i in starts_of(node) if streams_of(i)]
 
 
 def _shifted(expr: Expr, start: int) -> Expr:
     return move_columns(expr, lambda i: i + start)
 
 
-def _streams(node: Node) -> set[str]:
+def streams_of(node: Node) -> set[str]:
     own = {node.source.stream.lower()} if isinstance(node, nodes.Stream) else set()
-    return own.union(*(_streams(i) for i in node.inputs))
+    return own.union(*(streams_of(i) for i in node.inputs))
 
 
 def _is_stateless(node: Node) -> bool:

@@ -19,6 +19,7 @@ from eddyline.delivery.marks import PartFile, parts_of
 from eddyline.delivery.names import folder_name
 from eddyline.engine.actions import AddQueries
 from eddyline.engine.family import Family
+from eddyline.plan.explain_partitioning import explain_partitioning
 from eddyline.session import show
 from eddyline.spark.catalog.amendments import commit_of
 from eddyline.spark.catalog.asking import counts_of, watermarks
@@ -102,7 +103,9 @@ def explained(checkpoint: Path, name: str) -> Explained:
         family,
         "family" if query is None else "query",
         plan,
-        partitioning_of(family, pipeline_catalog.definitions.splits.get(family.number)).kind,
+        explain_partitioning(
+            family.plan, partitioning_of(family, pipeline_catalog.definitions.splits.get(family.number))
+        ),
         tuple(_sources(pipeline_catalog, family, counts)),
         "min" if known is None else known.clock,
         0 if counts is None else counts.since,

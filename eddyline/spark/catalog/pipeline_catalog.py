@@ -36,6 +36,7 @@ from eddyline.engine.table_rows import TableRows
 from eddyline.errors import CatalogError, DataError, Error
 from eddyline.operators.joins.stems import own_log, own_table
 from eddyline.operators.user_functions import FunctionKind, body_of
+from eddyline.plan.explain_partitioning import explain_partitioning
 from eddyline.session.run_statements import run_script
 from eddyline.session.show import explain, show
 from eddyline.spark.catalog import asking
@@ -167,7 +168,8 @@ class PipelineCatalog(LoggedSession):
             split = self.definitions.splits.get(family.number)
             if split is None and len(family.queries):
                 split = self.decide_split(family)
-            return "\n".join([*lines, f"split over buckets: {partitioning_of(family, split).kind}"])
+            how = explain_partitioning(family.plan, partitioning_of(family, split))
+            return "\n".join([*lines, f"split over buckets: {how}"])
 
     def table(self, name: str) -> TableRows:
         if self.has_source(name):
