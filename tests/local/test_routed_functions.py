@@ -193,3 +193,28 @@ def test_a_tuple_without_a_partner_fails_no_query(monkeypatch: pytest.MonkeyPatc
     db.push("s", [row(0, a=1)])
     assert db.push("r", [row(0, a=2, b=0), row(0, a=1, b=3)]).count() == 1
     assert db.functions.failures == []
+
+
+def test_measured_times_do_not_choose_the_order_of_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of probes decides the order of results, so its statistics must not depend on who probed."""
+    counted = []
+    for place in PLACES:
+        monkeypatch.setattr(RoutedFunctions, "place", lambda *_, place=place: place)
+        db = eddyline.connect(threads=1)
+        db.function("odd", lambda x: x % 2 == 1, ["INT"], "BOOLEAN")
+        for name in "xyz":
+            db.execute(f"CREATE STREAM {name} (a INT, b INT, ts TIMESTAMP) WATERMARK ts")
+        db.execute(
+            "CREATE CONTINUOUS QUERY q AS SELECT x.b FROM x, y, z "
+            "WHERE x.a = y.a AND y.a = z.a AND odd(x.b) AND x.b < y.b AND y.b < z.b"
+        )
+        rng = np.random.default_rng(1)
+        for name in "yzxxyz":
+            columns = {n: rng.integers(0, 9, 60).astype(np.int32) for n in "ab"}
+            db.push(name, pa.table(columns | {"ts": moments(range(60))}))
+        (running,) = db.engine.running.values()
+        (join,) = [o for o in running.root.walk() if isinstance(o, StemJoin)]
+        counts = join.stems.counts
+        counted.append(counts.save(3, join.shape.thetas()))
+        assert any(route[0] == 0 for route in counts.steps)
+    assert counted[0] == counted[1]

@@ -33,6 +33,7 @@ from eddyline.operators.condition import Condition
 from eddyline.operators.describe import describe_checks, describe_index
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.probe import Probe
+from eddyline.operators.joins.route_counts import RouteCounts
 from eddyline.operators.joins.routes import Partial
 from eddyline.operators.joins.tactic import Piece
 from eddyline.operators.matcher import Matcher, joined_lists
@@ -100,9 +101,10 @@ class RoutedFunctions:
     def _sample(self, step: Step, delta: Delta) -> None:
         """Lets a sample of tuples probe, to learn how many have partners and what probing costs."""
         if not self.eddy.account("stems").rows:  # the first probe loads kernels and makes indexes
-            next(self.stems.results(step, self.input, delta.take(np.arange(min(1, len(delta)))).spread()), None)
+            one = delta.take(np.arange(min(1, len(delta)))).spread()
+            next(self.stems.results(step, self.input, one, counts=RouteCounts()), None)
         some = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE))).spread()
-        for _ in self._probed(step, some, MOST_SAMPLED):
+        for _ in self._probed(step, some, RouteCounts(), MOST_SAMPLED):
             pass
 
     def _expected(self) -> tuple[float, float]:
@@ -186,13 +188,19 @@ class RoutedFunctions:
         attached = self.probe.matcher.attached(step, narrow, np.concatenate(rows), np.concatenate(positions))
         return [self.probe.widened(step, partial, attached)[0]] if len(attached) else []
 
-    def _probed(self, step: Step, delta: Delta, most: int | None = None) -> Iterator[Partial]:
+    def _probed(
+        self, step: Step, delta: Delta, counts: RouteCounts | None = None, most: int | None = None
+    ) -> Iterator[Partial]:
         """The results of probing, of which the time and the number of tuples with partners are learnt."""
+        if counts is None:
+            # Which tuples probe depends on measured times, so they must not tell the selectivity of conditions: that
+            # chooses the order of probes, and with it the order of results.
+            counts = RouteCounts(steps=self.stems.counts.steps)
         if not len(delta):
             return
         seconds, partners, begun = 0.0, 0, time.perf_counter()
         met: Mask = np.zeros(len(delta), np.bool_)
-        for partial in self.stems.results(step, self.input, delta):
+        for partial in self.stems.results(step, self.input, delta, counts=counts):
             met[partial.rows[self.input]] = True
             partners += len(partial)
             seconds += time.perf_counter() - begun

@@ -81,12 +81,16 @@ class Stems:
     def layout(self) -> Layout:
         return Layout(self.stems, self.node.starts)
 
-    def results(self, step: Step, i: int, delta: Delta, *, retracting: bool = False) -> Iterator[Partial]:
+    def results(
+        self, step: Step, i: int, delta: Delta, *, retracting: bool = False, counts: RouteCounts | None = None
+    ) -> Iterator[Partial]:
         """The changes of an input joined with all rows they match.
 
-        `retracting`: they are retractions, and other inputs retract rows in the same step."""
+        `retracting`: they are retractions, and other inputs retract rows in the same step. `counts`: what is to count
+        them, if not the counters of the join."""
         origin, route = Partial.of(self.layout, i, delta), self.node.probes[i]
-        return follow(step, origin, route, self.counts, retracting=retracting, all_needed=self.node.condition is None)
+        counts, all_needed = counts or self.counts, self.node.condition is None
+        return follow(step, origin, route, counts, retracting=retracting, all_needed=all_needed)
 
     def wanted(self, step: Step, i: int, probe: ProbeStep, delta: Delta) -> Ints:
         """The slots that changes of an input probe first."""
