@@ -56,7 +56,8 @@ class Family:
     def __post_init__(self) -> None:
         self.plan = plan(self.bound.query)
         order = forced_order(self.bound.query, self.options["order"]) if "order" in self.options else None
-        self.physical = physical_plan(self.plan, self.emit, self.strategy, self.join_method, order)
+        options = self.emit, self.strategy, self.join_method, order
+        self.physical = physical_plan(self.plan, *options, many_queries=self.kind == "declared")
         self.queries = QueryTable(self.bound.params)
         self._refuse_options_without_effect()
 

@@ -32,16 +32,19 @@ def physical_plan(
     strategy: str = "auto",
     method: physical.JoinMethod = "hash",
     order: tuple[int, ...] | None = None,
+    *,
+    many_queries: bool = True,
 ) -> PhysicalNode:
     """The physical plan of a family.
 
     `emit`: "all" adds a `-` for every expiration. `strategy`: how joins over ranges find the queries a tuple affects.
     `method`: how joins find partners. `order`: that of the inputs of its join of several streams; None: it follows the
-    data.
+    data. `many_queries`: whether joins by ranges pay, where functions could be routed instead.
     """
     tables = Counter(n.source.table.lower() for n in _nodes(plan) if isinstance(n, nodes.Table))
     repeated = frozenset(table for table, times in tables.items() if times > 1)
-    root = _attached(_Planner(strategy, repeated, method, order).plan(plan))
+    keep_ranges = strategy != "by row" and (many_queries or strategy != "auto")
+    root = _attached(_Planner(strategy, repeated, method, order, keep_ranges).plan(plan))
     return physical.Expirations(Pattern.STR, (root,)) if emit == "all" else root
 
 
@@ -51,6 +54,7 @@ class _Planner:
     repeated: frozenset[str]  # tables that are read several times: one change of them is several changes of a step
     method: physical.JoinMethod = "hash"
     order: tuple[int, ...] | None = None
+    keep_ranges: bool = True
     clustered: bool = False  # whether the node is inside a cluster; clusters are not nested
 
     def plan(self, node: nodes.Node) -> PhysicalNode:
@@ -81,7 +85,7 @@ class _Planner:
                 return physical.UnionAll(pattern, tuple(children))
             case nodes.Join():
                 inputs = [self.plan(i) for i in node.inputs]
-                return self._joined(stem_join(pattern, inputs, node.condition, method=self.method, order=self.order))
+                return self._joined(self._stem_join(pattern, inputs, node.condition, order=self.order))
             case nodes.TableJoin():
                 return self._joined(self._table_join(pattern, node))
             case nodes.Distinct():
@@ -109,15 +113,27 @@ class _Planner:
             streams = sum(not isinstance(i, nodes.Table) for i in below)
             order = None if self.order is None or streams < 2 else (*self.order, *range(streams, len(below)))
             planned, condition = [self.plan(i) for i in below], all_of([*parts, *lifted])
-            return stem_join(pattern, planned, condition, method=self.method, order=order)
+            return self._stem_join(pattern, planned, condition, order=order)
         inputs, lifted = _with_lifted(node.inputs)
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
-            join = stem_join(pattern, [self.plan(i) for i in inputs], condition, 1, method=self.method)
+            join = self._stem_join(pattern, [self.plan(i) for i in inputs], condition, 1)
             if join.ranged:
                 return join
         planned = [self.plan(i) for i in node.inputs]
-        return stem_join(pattern, planned, node.condition, frozen_table=1, method=self.method)
+        return self._stem_join(pattern, planned, node.condition, 1)
+
+    def _stem_join(
+        self,
+        pattern: Pattern,
+        inputs: Sequence[PhysicalNode],
+        condition: Expr | None,
+        frozen: int | None = None,
+        order: tuple[int, ...] | None = None,
+    ) -> physical.StemJoin:
+        return stem_join(
+            pattern, inputs, condition, frozen, method=self.method, order=order, keep_ranges=self.keep_ranges
+        )
 
     def _joined(self, join: physical.StemJoin) -> physical.StemJoin:
         """The join with the requested strategy. Of a table that is read several times, it keeps the rows itself."""

@@ -49,13 +49,14 @@ def stem_join(
     *,
     method: JoinMethod = "hash",
     order: Sequence[int] | None = None,
+    keep_ranges: bool = True,
 ) -> StemJoin:
     """The join of the inputs; `frozen_table` is the position of a non-retroactive table among them.
 
     `order`: all inputs in the order in which the changes of each probe the others; None: it follows the data.
 
     A condition without parameters that calls functions over one input is checked below the join, unless the functions
-    can be called before or after tuples probe (`FirstFilter`). Joins by ranges check it below."""
+    can be called before or after tuples probe (`FirstFilter`). `keep_ranges`: a join by ranges checks it below too."""
     scanned = range(len(inputs)) if method != "hash" else ()  # a hybrid join chooses its indexes while it runs
     starts = tuple(accumulate((len(i.types) for i in inputs), initial=0))
     parts = conjuncts(condition)
@@ -66,7 +67,7 @@ def stem_join(
         below[i] = Filter(below[i].pattern, (below[i],), _moved(part, starts[i]))
     others = all_of(p for p in parts if not any(p is r for r in routed))
     join = _JoinPlanner(below, others, scanned).plan(pattern, frozen_table, method, order)
-    if not routed or join.ranged:
+    if not routed or (join.ranged and keep_ranges):
         return join
     planner = _JoinPlanner(inputs, condition, scanned, routed)
     return planner.plan(pattern, frozen_table, method, order) if planner.routes_functions() else join

@@ -58,6 +58,7 @@ def tactic(db: eddyline.Connection) -> RoutedFunctions:
 
 CONDITIONS = [
     "q.symbol = x.symbol AND wanted(q.price)",
+    "q.symbol = x.symbol AND wanted(q.price) AND q.price >= 0",
     "q.symbol = x.symbol AND wanted(q.price) AND q.price % 10 >= 0 AND (x.id >= 0 OR q.price = 1)",
     "q.symbol = x.symbol AND wanted(q.price) AND x.id >= 0 AND q.price + x.id >= 0",
 ]
@@ -92,6 +93,15 @@ def test_functions_of_stored_tuples_are_called_once_for_a_tuple_that_many_arrivi
     ids = np.arange(len(symbols), dtype=np.int32)
     found = db.push("articles", pa.table({"symbol": symbols, "id": ids, "ts": moments(symbols)})).count()
     assert found == 2 * 30 and sorted(calls) == [0, 1, 2, 3]
+
+
+def test_a_declared_family_keeps_its_ranges_and_calls_functions_first() -> None:
+    db, _ = joined("wanted", CONDITIONS[0], 1)
+    joining = "SELECT q.price FROM quotes AS q, articles AS x WHERE q.symbol = x.symbol AND wanted(q.price)"
+    db.execute(f"CREATE QUERY FAMILY f (p INT) AS {joining} AND q.price > :p")
+    assert "meets groups of ranges" in db.explain("f") and "before or after it probes" not in db.explain("f")
+    db.execute(f"CREATE QUERY FAMILY g (p INT) WITH (strategy = 'by row') AS {joining} AND q.price > :p")
+    assert "meets groups of ranges" not in db.explain("g") and "before or after it probes" in db.explain("g")
 
 
 def test_the_place_follows_the_measured_cost_pass_rate_and_partners() -> None:
