@@ -19,7 +19,7 @@ def pooled(
     """The matching of a batch with the small families among `readers`; None if there are too few of them."""
     small = [(r, r.pool_filter) for r in readers if r.pool_filter is not None and len(r.family.queries) <= MOST_QUERIES]
     if len(small) < FEWEST_FAMILIES:
-        pools.pop(stream, None)
+        _empty(pools, stream)
         return None
     if stream not in pools:
         pools[stream] = Pool()
@@ -28,5 +28,11 @@ def pooled(
         steps = {r.family.number: r.step(clock_of(r), r.family.queries.rows(), {stream: batch}) for r, _ in small}
         return pools[stream].prepare(batch, matchers, steps)
     except Exception:  # matched separately, only the family whose queries cannot be indexed fails
-        del pools[stream]
+        _empty(pools, stream)
         return None
+
+
+def _empty(pools: MutableMapping[str, Pool], stream: str) -> None:
+    """Removes the queries of a pool; what it counted stays."""
+    if stream in pools and pools[stream].runs:
+        pools[stream] = Pool(pools[stream].lookups)

@@ -43,6 +43,7 @@ from eddyline.operators.scan import StreamScan
 from eddyline.plan.expressions import params_of
 from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
+from eddyline.routing.filter_eddy import Lookups
 from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, empty, query_of
 from eddyline.state.pages import Saved, as_table
@@ -95,6 +96,7 @@ class RunningFamily:
         self._clock = MIN  # of its last step
         self.failure: FamilyFailure | None = None  # of its operators, after which it takes no step
         self._changes: int | None = 0
+        self.earlier_lookups = Lookups()  # before it was restored
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
         self._reach: dict[str, tuple[tuple[int, int], int]] = {}  # by stream: (version and live queries, reach)
@@ -372,6 +374,10 @@ class RunningFamily:
             self.answer.forget(gone)
         if self.collecting is not None:
             self.collecting.forget(gone)
+
+    def lookups(self) -> list[Lookups]:
+        """The attribute lookups of its own indexes of queries."""
+        return [self.earlier_lookups, *(index.lookups for o in self.root.walk() for index in o.indexes())]
 
     def state_rows(self) -> int:
         return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
-from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.describe import describe_filters
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.routing.filter_eddy import Lookups
@@ -106,7 +105,7 @@ def stats(db: Connection) -> dict[str, Any]:
         "late": sum(c.late for c in clocks.values()),
         "changes": _sum(r.changes for r in running),
         "lookups": _lookups(
-            [*(x for r in running for x in _of_family(r)), *(p.lookups for p in db.engine.pools.values())]
+            [*(x for r in running for x in r.lookups()), *(p.lookups for p in db.engine.pools.values())]
         ),
         "streams": {
             s.name: {
@@ -128,7 +127,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "state_rows": r.state_rows(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
-                "lookups": _lookups(_of_family(r)),
+                "lookups": _lookups(r.lookups()),
             }
             for r in running
         },
@@ -138,11 +137,6 @@ def stats(db: Connection) -> dict[str, Any]:
             for n, (k, m) in db.functions.errors.items()
         },
     }
-
-
-def _of_family(running: RunningFamily) -> list[Lookups]:
-    """The lookups of the indexes of a family's own operators."""
-    return [index.lookups for o in running.root.walk() for index in o.indexes()]
 
 
 def _lookups(counted: Iterable[Lookups]) -> dict[str, int]:

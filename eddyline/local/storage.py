@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +29,9 @@ from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import Family
 from eddyline.errors import StateError
 from eddyline.local.connection import Connection
+from eddyline.operators.pool import Pool
 from eddyline.operators.user_functions import body_of
+from eddyline.routing.filter_eddy import Lookups
 from eddyline.state.pages import as_table
 from eddyline.state.store.store import LogName
 
@@ -90,6 +93,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
         "sinks": [s.sql for s in db.catalog.sinks],
         "families": [_family(db, f) for f in db.registry],
         "next_family": db.definitions.next_family,
+        "pooled_lookups": {stream: _summed([pool.lookups]) for stream, pool in db.engine.pools.items()},
         "function_errors": db.functions.errors,
         "first_function_errors": db.functions.first,
     }
@@ -102,7 +106,12 @@ def _family(db: Connection, f: Family) -> dict[str, Any]:
     if failure is not None:
         return known | {"error": failure.error}
     running = db.engine.running[f.number]
-    return known | {"clock": running.clock, "changes": running.changes}
+    return known | {"clock": running.clock, "changes": running.changes, "lookups": _summed(running.lookups())}
+
+
+def _summed(lookups: Iterable[Lookups]) -> list[int]:
+    known = list(lookups)
+    return [sum(x.rows for x in known), sum(x.made for x in known), sum(x.samples for x in known)]
 
 
 def restore(
@@ -138,6 +147,9 @@ def _restore(path: Path, manifest: dict[str, Any], bodies: dict[str, Any], threa
     db.definitions.apply(NextFamily(int(manifest["next_family"])))
     db.functions.errors.update({n: (int(k), str(m)) for n, (k, m) in manifest["function_errors"].items()})
     db.functions.first.update(manifest.get("first_function_errors", {}))
+    for stream, counted in manifest.get("pooled_lookups", {}).items():
+        db.engine.pools[stream] = Pool()
+        db.engine.pools[stream].lookups.add(*counted)
     return db
 
 
@@ -203,6 +215,7 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     else:
         parts = {f.name.removesuffix(".arrow"): _read_table(f) for f in path.iterdir() if f.name != "queries.arrow"}
         db.engine.restore(family, parts, saved["clock"], saved["changes"])
+        db.engine.running[number].earlier_lookups.add(*saved.get("lookups", ()))
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

@@ -95,11 +95,12 @@ class PoolRun:
 
 
 class Pool:
-    def __init__(self) -> None:
+    def __init__(self, lookups: Lookups | None = None) -> None:
+        """`lookups` counts on what an earlier pool of the stream has counted."""
         self.attributes: list[Expr] = []
         self._indexes: dict[Expr, int] = {}
         self.runs: tuple[PoolRun, ...] = ()
-        self.lookups = Lookups()
+        self.lookups = lookups or Lookups()
         self._known: dict[int, Stretch] = {}  # by family: the part of its table that is indexed
 
     def prepare(self, delta: Delta, matchers: Mapping[int, Matcher], steps: Mapping[int, Step]) -> PoolMatching:

@@ -298,7 +298,7 @@ def test_manifest_that_is_no_manifest_is_refused(saved: Path, tmp_path: Path, te
     refused(path)
 
 
-ADDED_LATER = {"first_function_errors"}  # saves of earlier versions lack them
+ADDED_LATER = {"first_function_errors", "pooled_lookups"}  # saves of earlier versions lack them
 
 
 def test_manifest_with_any_entry_missing_or_of_another_kind_is_refused(saved: Path, tmp_path: Path) -> None:
