@@ -106,7 +106,12 @@ class _Planner:
     def _table_join(self, pattern: Pattern, node: nodes.TableJoin) -> physical.StemJoin:
         """A table that is joined with a join becomes one more input of it, so that no joined rows are kept. Selections
         by parameters below become part of the join, so that no rows are kept per query; with a non-retroactive table,
-        which the others only probe, if the join can then process groups of queries."""
+        which the others only probe, if the join can then process groups of queries. A join of streams by ranges
+        alone stays below: as an input of a larger join, each of its streams would be scanned."""
+        of_streams = self.plan(node.input) if isinstance(node.input, nodes.Join) else None
+        if isinstance(of_streams, physical.StemJoin) and of_streams.ranged and not of_streams.probes[0][0].exprs:
+            frozen = None if node.kind == "retroactive" else 1
+            return self._stem_join(pattern, [of_streams, self.plan(node.table)], node.condition, frozen)
         if node.kind == "retroactive":
             below, parts = _flattened(node)
             below, lifted = _with_lifted(below)

@@ -140,3 +140,12 @@ def test_aggregates_of_one_input_each_are_folded_without_joined_rows(aggregate: 
     root = planned(BAND.replace("r.a", f"{aggregate} AS v"))
     (group,) = [n for n in root.walk() if isinstance(n, physical.GroupBy)]
     assert (group.range_arguments is not None) is folded
+
+
+def test_a_table_is_one_more_input_of_a_join_by_key_and_stays_above_one_by_ranges() -> None:
+    by_key = planned(F + "SELECT r.a FROM r, s, t WHERE r.a = s.a AND s.a = t.a AND r.b > :lo")
+    assert len(join_of(by_key).inputs) == 3
+    above, bands = [
+        n for n in planned(BAND.replace("r, s", "r, s, t") + " AND s.a = t.a").walk() if type(n) is StemJoin
+    ]
+    assert bands.ranged and above.inputs[0] is bands and len(above.inputs) == 2
