@@ -1,7 +1,8 @@
 """Evaluates the clauses of a condition for pairs (change, query), one clause after the other, in the eddy's order.
 
 A clause that calls functions is evaluated once for rows that agree in its inputs: of joined rows, once for each tuple
-that it reads. Its measured cost and the share of pairs that it rejects decide its place, as for any other clause.
+that it reads; for stored tuples, not again in later steps (`remembered_calls.py`). Its measured cost and the share of
+pairs that it rejects decide its place, as for any other clause.
 
 Where a host attributes failures to queries, the order must not decide who fails. A failed call or an overflow leaves a
 clause undecided, and the pair goes on to the others: if one of them rejects it, there is no failure; if all of them
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +24,21 @@ import pyarrow as pa
 from eddyline.arrays import Ints, Mask
 from eddyline.operators.base import Step
 from eddyline.operators.evaluate import Failure, Functions, holds
+from eddyline.operators.remembered_calls import RememberedCalls
 from eddyline.plan.expressions import calls_functions, columns_of, params_of
 from eddyline.routing.eddy import Eddy
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
 
-# By change, a number for its values in some columns: changes with equal numbers have equal values there.
-Identity = Callable[[AbstractSet[int]], Ints]
+
+class Tuples(Protocol):
+    """The tuples that changes were joined from."""
+
+    def identity(self, used: AbstractSet[int]) -> Ints:
+        """By change, a number for its values in some columns: changes with equal numbers have equal values there."""
+
+    def arrivals(self, used: AbstractSet[int]) -> Ints | None:
+        """By change, the arrival number of the one stored tuple that some columns belong to; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Pairs:
     delta: Delta
     change: Ints
     position: Ints | None
-    identity: Identity | None = None
+    tuples: Tuples | None = None
 
     def __len__(self) -> int:
         return len(self.change)
@@ -58,6 +68,9 @@ class Checks:
         self._calls = [calls_functions(c) for c in clauses]
         self._columns = [columns_of(c) for c in clauses]
         self._params = [params_of(c) for c in clauses]
+        self._remembered = {
+            i: RememberedCalls(c) for i, c in enumerate(clauses) if self._calls[i] and not self._params[i]
+        }
 
     def order(self) -> list[int]:
         """The order in which clauses are evaluated."""
@@ -85,6 +98,10 @@ class Checks:
 
     def _holds(self, i: int, step: Step, pairs: Pairs) -> tuple[Mask, Mask | None]:
         """Where a clause holds, and where its evaluation failed; None: nowhere."""
+        if i in self._remembered and pairs.tuples is not None:
+            arrivals = pairs.tuples.arrivals(self._columns[i])
+            if arrivals is not None:
+                return self._recalled(i, step, pairs, arrivals[pairs.change])
         evaluated, which = self._distinct(i, step, pairs)
         if step.functions.failures is None:
             mask = self._evaluated(i, step, evaluated, step.functions)
@@ -99,13 +116,28 @@ class Checks:
             return mask, failed
         return mask[which], None if failed is None else failed[which]
 
+    def _recalled(self, i: int, step: Step, pairs: Pairs, arrivals: Ints) -> tuple[Mask, Mask | None]:
+        """As `_holds`, for a clause over one stored tuple each."""
+        distinct, first, which = np.unique(arrivals, return_index=True, return_inverse=True)
+
+        def evaluate(places: Ints) -> tuple[Mask, Mask]:
+            functions = replace(step.functions, failures=[])
+            mask = self._evaluated(i, step, pairs.take(first[places]), functions)
+            failed = np.zeros(len(places), np.bool_)
+            for failure in functions.failures or ():
+                failed[failure.rows] = True
+            return mask, failed
+
+        held, failed = self._remembered[i].holds(distinct, step.functions.bodies, evaluate)
+        return held[which], failed[which] if step.functions.failures is not None and failed.any() else None
+
     def _distinct(self, i: int, step: Step, pairs: Pairs) -> tuple[Pairs, Ints | None]:
         """The pairs for which a clause has to be evaluated, and for each pair its place among them; None: all pairs."""
         by_query = pairs.position is not None and len(self._params[i]) > 0
         if not self._calls[i] and (by_query or pairs.position is None):
             return pairs, None
-        if pairs.identity is not None:
-            number = pairs.identity(self._columns[i])[pairs.change]
+        if pairs.tuples is not None:
+            number = pairs.tuples.identity(self._columns[i])[pairs.change]
         elif by_query or pairs.position is None:
             return pairs, None
         else:

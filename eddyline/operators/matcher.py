@@ -23,7 +23,7 @@ from eddyline.index.runtime.parallel import in_portions
 from eddyline.index.runtime.row_sets import Containers, Lists, lists, merged
 from eddyline.operators.attribute_column import AttributeColumn, attribute_column
 from eddyline.operators.base import Step
-from eddyline.operators.checks import Identity, Pairs
+from eddyline.operators.checks import Pairs, Tuples
 from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import evaluate
 from eddyline.operators.query_index import QueryIndex, RoutedFilter, rows_to_list
@@ -52,14 +52,14 @@ class Matcher:
         times = {w.time for w in self.pending}
         return frozenset(times.union(*(columns_of(c) for c in self.condition.checks)))
 
-    def match(self, step: Step, delta: Delta, identity: Identity | None = None) -> Delta:
+    def match(self, step: Step, delta: Delta, tuples: Tuples | None = None) -> Delta:
         """Changes shared by the family, as changes of the queries they match."""
         if not len(delta) or not step.queries.alive.any():
             return concat([], self.types, attached=True)
         live = step.queries.live()
         if len(live) == 1 and self._plain:  # for one query, evaluation is cheaper than an index
             return self._match_one(step, delta, live)
-        return self.attached(step, delta, *paired(self.prepare(step, delta, identity).sets(), step.room))
+        return self.attached(step, delta, *paired(self.prepare(step, delta, tuples).sets(), step.room))
 
     def _match_one(self, step: Step, delta: Delta, live: Ints) -> Delta:
         delta = delta.take(delta.first >= step.queries.since_at(live))
@@ -74,28 +74,28 @@ class Matcher:
         """Whether evaluating the condition has no side effects: no clause calls a function or can overflow."""
         return not (self.condition.calls_functions or any(may_overflow(c) for c in self.condition.checks))
 
-    def prepare(self, step: Step, delta: Delta, identity: Identity | None = None) -> Matching:
+    def prepare(self, step: Step, delta: Delta, tuples: Tuples | None = None) -> Matching:
         """A deferred matching of these changes with the queries as they are now."""
-        return Matching(self, step, delta, self.index.runs(step.queries, step.functions), identity)
+        return Matching(self, step, delta, self.index.runs(step.queries, step.functions), tuples)
 
-    def filter(self, step: Step, delta: Delta, identity: Identity | None = None) -> Delta:
+    def filter(self, step: Step, delta: Delta, tuples: Tuples | None = None) -> Delta:
         """The attached changes that satisfy the condition."""
         position = step.queries.positions(query_of(delta))
         kept = step.queries.alive[position] & (delta.first >= step.queries.since_at(position))
         change, position = np.nonzero(kept)[0], position[kept]
         if self.condition.checks:
-            change, position = self.holding(step, delta, change, position, identity)
+            change, position = self.holding(step, delta, change, position, tuples)
         delta = delta if len(change) == len(delta) else delta.take(change)
         step.room.take(len(delta), CHANGE)
         return self._ended(step, delta, position)
 
     def holding(
-        self, step: Step, delta: Delta, change: Ints, position: Ints, identity: Identity | None = None
+        self, step: Step, delta: Delta, change: Ints, position: Ints, tuples: Tuples | None = None
     ) -> tuple[Ints, Ints]:
-        """The pairs that satisfy the whole condition. Clauses that call functions are evaluated once for changes whose
-        columns are the same by `identity`."""
+        """The pairs that satisfy the whole condition. Clauses that call functions are evaluated once for changes that
+        were joined from the same `tuples`."""
         in_window = self._in_window(step) if self.pending else None
-        pairs = self.index.checks.holding(step, Pairs(delta, change, position, identity), in_window)
+        pairs = self.index.checks.holding(step, Pairs(delta, change, position, tuples), in_window)
         assert pairs.position is not None
         return pairs.change, pairs.position
 
@@ -143,7 +143,7 @@ class Matching:
     step: Step
     delta: Delta
     runs: tuple[Run[RoutedFilter], ...]
-    identity: Identity | None = None
+    tuples: Tuples | None = None
 
     @cached_property
     def _columns(self) -> list[AttributeColumn | ValueColumn]:
@@ -237,7 +237,7 @@ class Matching:
         for begin in range(0, len(change), PAIRS_AT_ONCE):
             end = begin + PAIRS_AT_ONCE
             part = change[begin:end], position[begin:end]
-            parts.append(self.matcher.holding(self.step, self.delta, *part, self.identity))
+            parts.append(self.matcher.holding(self.step, self.delta, *part, self.tuples))
         return np.concatenate([c for c, _ in parts]), np.concatenate([p for _, p in parts])
 
 

@@ -228,3 +228,29 @@ def test_measured_times_do_not_choose_the_order_of_probes(monkeypatch: pytest.Mo
         counted.append(counts.save(3, join.shape.thetas()))
         assert any(route[0] == 0 for route in counts.steps)
     assert counted[0] == counted[1]
+
+
+def test_functions_of_stored_tuples_are_called_once_for_all_batches_that_join_them() -> None:
+    db, calls = joined("wanted", CONDITIONS[0], 0)
+    db.push("quotes", quotes(np.arange(10)))
+    calls.clear()
+
+    def article(symbol: int) -> int:
+        columns = {"symbol": pa.array([symbol], pa.int32()), "id": pa.array([1], pa.int32()), "ts": moments([0])}
+        return db.push("articles", pa.table(columns)).count()
+
+    assert [article(s) for s in (2, 3, 2, 3, 2)] == [1, 0, 1, 0, 1] and calls == [2, 3]
+    db.function("wanted", lambda price: price == 3, ["INT"], "BOOLEAN")
+    assert [article(s) for s in (2, 3)] == [0, 1], "a function that is defined anew is called again"
+
+
+def test_failed_calls_for_stored_tuples_are_not_remembered() -> None:
+    db = world()
+    calls: list[int] = []
+    db.function("known", lambda b: calls.append(b) or 1 // b > 0, ["BIGINT"], "BOOLEAN")
+    db.execute("CREATE CONTINUOUS QUERY q AS SELECT r.b FROM r, s WHERE r.a = s.a AND known(r.b)")
+    db.push("r", [row(0, a=1, b=0), row(0, a=1, b=1)])
+    calls.clear()
+    found = [db.push("s", [row(0, a=1)]) for _ in range(3)]
+    assert [c.count() for c in found] == [1, 1, 1] and [len(c.warnings()) for c in found] == [1, 1, 1]
+    assert sorted(calls) == [0, 0, 0, 1]

@@ -70,6 +70,9 @@ class BufferStem:
         parts = [(first[id(m.segment)], m) for m in self.buffer.probe(key, wanted)]
         return BufferSearch(parts, len(wanted))
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        return None
+
     def column(self, i: int, rows: Ints) -> pa.Array:
         segments = self.buffer.segments
         if len(segments) == 1:

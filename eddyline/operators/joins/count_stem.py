@@ -143,6 +143,9 @@ class CountStem:
 
         return self.log.index(exprs, [e.type for e in exprs], values)
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        return None
+
     def column(self, i: int, rows: Ints) -> pa.Array:
         output = self.outputs[i]
         if isinstance(output, Column):

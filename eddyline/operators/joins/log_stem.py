@@ -82,6 +82,9 @@ class LogStem:
     def column(self, i: int, rows: Ints) -> pa.Array:
         return self.log.column(i).take(rows)
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        return self.log.arrivals[rows]
+
     def columns(self, expr: Expr, rows: Ints) -> list[pa.Array | None]:
         """The columns that an expression over this stream needs, at some rows."""
         used = columns_of(expr)

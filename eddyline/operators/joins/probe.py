@@ -44,7 +44,7 @@ class Probe:
         narrow, match = partial.joined(self.matcher.columns), self.matcher.match
         if partial.query is not None:
             match = self.matcher.filter
-        return self.widened(step, partial, match(step, narrow, partial.identity if self._calls_functions else None))
+        return self.widened(step, partial, match(step, narrow, partial if self._calls_functions else None))
 
     def widened(self, step: Step, partial: Partial, matched: Delta) -> tuple[Delta, Ints]:
         """Changes with all columns of the results that they refer to, and the positions of these results."""

@@ -171,9 +171,7 @@ class RoutedFunctions:
                 visible = partial.first[row] >= step.queries.since_at(position)
                 row, position = row[visible], position[visible]
             if self.rest is not None:
-                left = self.rest.holding(
-                    replace(step, functions=functions), Pairs(narrow, row, position, partial.identity)
-                )
+                left = self.rest.holding(replace(step, functions=functions), Pairs(narrow, row, position, partial))
                 if functions.failures:
                     matched, _ = self.probe.matched(step, partial)
                     return [matched]

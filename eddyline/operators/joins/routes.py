@@ -93,6 +93,15 @@ class Partial:
             numbers = numbers * len(rows) + place
         return numbers
 
+    def arrivals(self, used: Set[int]) -> Ints | None:
+        """By result, the arrival number of the tuple in the log of a stream that the used columns belong to; None: they
+        belong to an arriving tuple, or to several."""
+        inputs = {bisect_right(self.layout.starts, c) - 1 for c in used}
+        if len(inputs) != 1 or self.origin in inputs:
+            return None
+        (i,) = inputs
+        return self.layout.stems[i].arrivals_at(self.rows[i])
+
     def values(self, step: Step, exprs: Sequence[Expr]) -> list[pa.Array]:
         """The values of expressions over inputs joined so far."""
         columns = self.columns({c for e in exprs for c in columns_of(e)})

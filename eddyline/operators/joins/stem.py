@@ -123,6 +123,9 @@ class Stem(Protocol):
     def column(self, i: int, rows: Ints) -> pa.Array:
         """The values of a column at some rows."""
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        """The arrival numbers of some rows, if they are tuples of a stream that never change."""
+
     def expire(self, step: Step) -> None:
         """Drops all rows that the join does not need any more."""
 

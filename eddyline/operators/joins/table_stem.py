@@ -66,6 +66,9 @@ class TableStem:
         index, rows = self.index(self.keys[key]), len(self.table) if self._visible else 0
         return TableSearch(self, step, index, wanted, rows, index.counts(wanted, 0, rows))
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        return None
+
     def column(self, i: int, rows: Ints) -> pa.Array:
         return self.table.columns[i].take(pa.array(rows))
 

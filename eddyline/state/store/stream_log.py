@@ -56,6 +56,9 @@ class LogView(NamedTuple):
         """The values of a column at some rows."""
         return self.columns[i].take(rows)
 
+    def arrivals_at(self, rows: Ints) -> Ints | None:
+        return self.arrivals[rows]
+
     def rows(self, start: int, stop: int) -> Delta:
         """Consecutive rows, as insertions without an end."""
         n, arrivals = stop - start, self.arrivals[start:stop]
