@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,19 @@ import pytest
 
 import eddyline
 from eddyline.operators.evaluate import Failure
+from eddyline.operators.joins import routed_functions
 from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.stem_join import StemJoin
 from tests.local.common import row, world
 
 PLACES = ["before", "after"]
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that advances by a microsecond whenever it is read."""
+    ticks = count()
+    monkeypatch.setattr(routed_functions, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
 
 
 def joined(function: str, condition: str, partners: int) -> tuple[eddyline.Connection, list[int]]:
@@ -65,7 +75,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_where_few_tuples_have_partners_functions_are_called_for_those_only(condition: str) -> None:
+def test_where_few_tuples_have_partners_functions_are_called_for_those_only(condition: str, steady: None) -> None:
     db, calls = joined("wanted", condition, 1)
     given = quotes(np.where(np.arange(2000) % 100 == 0, 1, 50))
     assert db.push("quotes", given).count() == 20
@@ -124,7 +134,7 @@ def test_the_place_follows_the_measured_cost_pass_rate_and_partners() -> None:
     assert place(0.1e-6, 1, 10e-6, 10) == "before", "a function that costs next to nothing and rejects most"
 
 
-def test_a_sample_of_probes_decides_the_first_batch_without_calling_functions() -> None:
+def test_a_sample_of_probes_decides_the_first_batch_without_calling_functions(steady: None) -> None:
     for symbol, place in ((50, "after"), (1, "before")):
         db, calls = joined("wanted", CONDITIONS[0], 1)
         db.push("quotes", quotes(np.full(500, symbol))).count()

@@ -100,10 +100,10 @@ class RoutedFunctions:
 
     def _sample(self, step: Step, delta: Delta) -> None:
         """Lets a sample of tuples probe, to learn how many have partners and what probing costs."""
-        if not self.eddy.account("stems").rows:  # the first probe loads kernels and makes indexes
-            one = delta.take(np.arange(min(1, len(delta)))).spread()
-            next(self.stems.results(step, self.input, one, counts=RouteCounts()), None)
         some = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE))).spread()
+        if not self.eddy.account("stems").rows:  # the first probes load kernels and make indexes
+            for _ in self.stems.results(step, self.input, some, counts=RouteCounts()):
+                break
         for _ in self._probed(step, some, RouteCounts(), MOST_SAMPLED):
             pass
 
