@@ -23,7 +23,7 @@ from eddyline.operators.joins.measured_join import LOOKUP, MeasuredJoin, StepNam
 from eddyline.operators.joins.order_state import OrderChange
 from eddyline.operators.joins.route_tables import Member
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.joins.stream_measures import Boxes, StreamMeasures
+from eddyline.operators.joins.stream_measures import Selections, StreamMeasures
 from eddyline.routing.index_choice import choose_indexes
 from eddyline.routing.join_graph import EAGER, JoinGraph, JoinStatistics, Schedule, drift
 from eddyline.routing.probe_costs import ProbeCosts
@@ -121,14 +121,16 @@ class _Revision:
         if state.basis is not None and len(state.basis.thetas) == len(statistics.thetas):
             moved = drift(state.basis, statistics)
             why = f"{moved.what} changed from {moved.old:.3g} to {moved.new:.3g}"
-            if moved.factor <= DRIFT and state.searches > 1:  # twice at first: others chose their orders meanwhile
-                state.calm = min(2 * state.calm, CALM)
-                return None
+            if moved.factor <= DRIFT:
+                if state.searches > 1:
+                    state.calm = min(2 * state.calm, CALM)
+                    return None
+                why = "searched again, after other joins chose their orders"
         state.searches += 1
         state.calm, state.basis = 1, statistics
         return why
 
-    def _boxes(self, join: StemJoin) -> list[Boxes] | None:
+    def _boxes(self, join: StemJoin) -> list[Selections] | None:
         """By input, the selections of queries, if the join is on shared routes."""
         member = self.members.get(id(join))
         if member is None or member.known is None:
@@ -137,11 +139,8 @@ class _Revision:
         return [by_input[i] for i in range(len(join.children))]
 
     def _choose(self, running: _Running, why: str) -> None:
-        measured, node, statistics = (
-            running.measured,
-            running.measured.join.stems.node,
-            running.measured.join.orders.basis,
-        )
+        measured, node = running.measured, running.measured.join.stems.node
+        statistics = measured.join.orders.basis
         assert statistics is not None
         shared = self._boxes(measured.join) is not None
         graph, scanned = measured.graph(shared=shared), node.scanned

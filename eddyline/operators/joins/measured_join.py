@@ -15,7 +15,7 @@ from math import inf
 from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.order_state import Orders
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.joins.stream_measures import Boxes, KeySample, StreamMeasures
+from eddyline.operators.joins.stream_measures import KeySample, Selections, StreamMeasures
 from eddyline.plan.expressions import anonymous
 from eddyline.plan.physical import Key
 from eddyline.routing.join_graph import Inputs, InputStatistics, JoinGraph, JoinStatistics, ThetaStatistics
@@ -24,7 +24,7 @@ LOOKUP = 1.0  # what looking up a key costs, in rows that are joined
 
 LEAST_RATE = 1e-9  # per microsecond, of an input without arrivals
 
-Windows = Callable[[str], tuple[int, int]]  # of a stream: the widest window, and the first arrival number that counts
+WindowOf = Callable[[str], tuple[int, int]]  # of a stream: the widest window, and the first arrival number that counts
 StepName = tuple[int, tuple[object, ...], tuple[object, ...], bool]
 
 
@@ -55,7 +55,7 @@ class MeasuredJoin:
         return JoinGraph(self.inputs, tuple(frozenset(keys) for keys in self._classes), (*single, *thetas))
 
     def statistics(
-        self, measures: StreamMeasures, windows: Windows, arrivals: int, boxes: Sequence[Boxes] | None
+        self, measures: StreamMeasures, windows: WindowOf, arrivals: int, boxes: Sequence[Selections] | None
     ) -> JoinStatistics:
         """The statistics at this moment; `boxes`: by input, the selections of queries, if it is on shared routes.
 

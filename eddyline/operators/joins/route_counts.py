@@ -16,8 +16,8 @@ from eddyline.sql.bound import Expr
 
 HALF_LIFE = 1 << 14  # partial results after which what a condition did counts half
 
-Measured = Sequence[float]  # of a condition: rows seen and kept, and what they cost
-Route = tuple[int, ...]  # the origin, and the inputs probed so far
+Seen = Sequence[float]  # of a condition: rows seen and kept, and what they cost
+Path = tuple[int, ...]  # the origin, and the inputs probed so far
 
 
 @dataclass
@@ -31,7 +31,7 @@ class StepCounts:
 
 @dataclass
 class RouteCounts:
-    steps: dict[Route, StepCounts] = field(default_factory=dict)
+    steps: dict[Path, StepCounts] = field(default_factory=dict)
     conditions: dict[Expr, PredicateStatistics] = field(default_factory=dict)
     changes: dict[int, int] = field(default_factory=dict)  # by input, those that arrived
 
@@ -47,10 +47,10 @@ class RouteCounts:
     def arrived(self, i: int, changes: int) -> None:
         self.changes[i] = self.changes.get(i, 0) + changes
 
-    def probed(self, route: Route, probing: int) -> None:
+    def probed(self, route: Path, probing: int) -> None:
         self._step(route).probing += probing
 
-    def joined(self, route: Route, probe: ProbeStep, compared: int, left: int) -> None:
+    def joined(self, route: Path, probe: ProbeStep, compared: int, left: int) -> None:
         """Partial results were joined with rows of an input, and the conditions of the step were checked."""
         step = self._step(route)
         step.compared += compared
@@ -63,19 +63,19 @@ class RouteCounts:
         for part in parts:
             self.conditions.setdefault(part, PredicateStatistics(HALF_LIFE)).evaluate(compared, kept, 0.0)
 
-    def save(self, inputs: int, thetas: Sequence[Theta]) -> tuple[list[int], list[Measured | None]]:
+    def save(self, inputs: int, thetas: Sequence[Theta]) -> tuple[list[int], list[Seen | None]]:
         """What orders are chosen by: the changes of each input, and what each condition did."""
         known = [self.conditions.get(t.condition) for t in thetas]
         changes = [self.changes.get(i, 0) for i in range(inputs)]
         return changes, [None if m is None else (m.seen, m.kept, m.cost) for m in known]
 
-    def restore(self, changes: Sequence[int], thetas: Sequence[Theta], known: Sequence[Measured | None]) -> None:
+    def restore(self, changes: Sequence[int], thetas: Sequence[Theta], known: Sequence[Seen | None]) -> None:
         self.changes = dict(enumerate(changes))
         for theta, measured in zip(thetas, known, strict=True):
             if measured is not None:
                 self.conditions[theta.condition] = PredicateStatistics(HALF_LIFE, *measured)
 
-    def _step(self, route: Route) -> StepCounts:
+    def _step(self, route: Path) -> StepCounts:
         if route not in self.steps:
             self.steps[route] = StepCounts()
         return self.steps[route]

@@ -33,7 +33,7 @@ from eddyline.state.store.stream_log import BLOCK
 SAMPLE = 2048  # rows
 SECOND = 1_000_000  # microseconds
 
-Boxes = Mapping[Expr, tuple[Ints, Ints]]  # by attribute, the least and the greatest value that each query accepts
+Selections = Mapping[Expr, tuple[Ints, Ints]]  # by attribute, the least and the greatest value that each query accepts
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class StreamMeasures:
             self._domains[known] = len(a) * len(b) / max(a.matches(b), 0.5)
         return self._domains[known]
 
-    def accepted(self, stem: LogStem, boxes: Boxes, low: int) -> float:
+    def accepted(self, stem: LogStem, boxes: Selections, low: int) -> float:
         """The share of rows that some query accepts."""
         if not boxes or low >= len(stem.log):
             return 1.0
