@@ -36,6 +36,7 @@ class CountWindow(Operator):
         source = node.scan.source
         self.stream = source.stream.lower()
         self.sizes = WindowSizes(node.size)
+        self._family_sizes = WindowSizes(node.size)  # by query of the family; the operator may run on classes of them
         self.shared = log is not None
         self.log = log if log is not None else StreamLog(self.types, source.time)
         self.seen = 0  # tuples with smaller arrival numbers have been read
@@ -77,9 +78,10 @@ class CountWindow(Operator):
         return Delta(columns, place, ts, exp, sign, arrivals[row], arrivals[cause], queries.query[window])
 
     def needed_from(self, queries: QueryRows, functions: Functions, clock: int) -> int:
-        """The least event time of the tuples that are in a window at the clock, or have not entered yet."""
+        """The least event time of the tuples that are in a window of the family's queries at the clock, or have not
+        entered yet."""
         rows, shown = self.log.in_time_order(), self.shown(clock)
-        windows = self.sizes.of(queries, functions).over(self.log, rows, shown)
+        windows = self._family_sizes.of(queries, functions).over(self.log, rows, shown)
         place = int(first_places(windows, shown).min(initial=shown))
         return clock if place == len(rows.order) else min(clock, int(rows.ts[rows.order[place]]))
 
