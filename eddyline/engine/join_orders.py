@@ -32,12 +32,12 @@ from eddyline.routing.route_search import NOTHING_PAID, Paid, Route, RouteSearch
 from eddyline.routing.shared_prefixes import SharedPrefixes
 
 INTERVAL = 4096  # arrivals between checks of a join
-PER_JOIN = 256  # more of them for every join that is checked
+PER_JOIN = 1024  # more of them for every join that is checked
 FIRST = 8  # the first check is due after this part of an interval
 DRIFT = 2.0  # the factor by which a measure must change before orders are searched
 GAIN = 0.1  # of the cost of an order that another one must save
 CALM = 8  # intervals: the most between checks of a join whose statistics do not move
-CHECKS = 64  # joins in one step
+CHECKS = 16  # joins in one step
 
 _Shared = tuple[int, list[StepName], list[float]]  # a route in the trie: its origin, steps, and shares
 
@@ -63,10 +63,11 @@ class JoinOrders:
     def __init__(self) -> None:
         self._due = 0  # the number of arrivals at which a join may have to be checked
         self._joins: list[_Running] | None = None
+        self._taken = _TakenRoutes(frozenset())
 
     def families_changed(self) -> None:
         """A family has been started or restored."""
-        self._due, self._joins = 0, None
+        self._due, self._joins, self._taken = 0, None, _TakenRoutes(frozenset())
 
     def revise(self, families: Mapping[int, RunningFamily], arrivals: int, members: Iterable[Member]) -> bool:
         """Checks the joins that are due; `members` are the routes that joins share. Called between steps. Returns
@@ -81,10 +82,23 @@ class JoinOrders:
             if r.measured.join.orders.checked is None:
                 r.measured.join.orders.checked = arrivals
         due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][:CHECKS]
-        revision = _Revision(joins, {id(m.join): m for m in members} if due else {}, arrivals)
+        if not due:
+            self._due = self._next(joins, interval, arrivals)
+            return False
+        by_join = {id(m.join): m for m in members}
+        if by_join.keys() != self._taken.joins:
+            self._taken = _TakenRoutes(frozenset(by_join))
+            for r in joins:
+                if id(r.measured.join) in by_join:
+                    self._taken.take(r.measured, r.measured.orders)
+        revision = _Revision(self._taken, by_join, arrivals)
         revision.check(due)
-        self._due = min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
+        self._due = self._next(joins, interval, arrivals)
         return revision.changed
+
+    def _next(self, joins: Sequence[_Running], interval: int, arrivals: int) -> int:
+        """The number of arrivals at which the next check is due."""
+        return min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
 
 
 def _adaptive(family: RunningFamily) -> list[_Running]:
@@ -100,11 +114,9 @@ def _next_check(join: StemJoin, interval: int) -> int:
 class _Revision:
     """One pass over the joins that are due."""
 
-    def __init__(self, joins: Sequence[_Running], members: Mapping[int, Member], arrivals: int) -> None:
-        self.joins, self.members, self.arrivals, self.changed = joins, members, arrivals, False
+    def __init__(self, taken: _TakenRoutes, members: Mapping[int, Member], arrivals: int) -> None:
+        self.taken, self.members, self.arrivals, self.changed = taken, members, arrivals, False
         self.measures = StreamMeasures()
-        self._prefixes: SharedPrefixes | None = None
-        self._used: dict[int, list[_Shared]] = {}  # by join
 
     def check(self, due: Sequence[_Running]) -> None:
         """All of them are measured before orders are searched, so that credit is given by what others need now."""
@@ -161,7 +173,7 @@ class _Revision:
             expected.append(min(now.cost, route.cost) if orders[route.origin] != order else now.cost)
         measured.join.orders.costs = expected
         if shared:
-            self._use(measured, orders)
+            self.taken.take(measured, orders)
         if tuple(orders) != before or scanned != node.scanned:
             measured.join.reorder(orders, scanned)
             running.family.order_version += 1
@@ -182,9 +194,7 @@ class _Revision:
         present = [NOTHING_PAID] * measured.inputs
         if not shared:
             return {}, present
-        trie = self.prefixes
-        for route in self._used.pop(id(measured.join)):
-            trie.remove(*route)
+        trie = self.taken.leave(measured)
         basis, prefixes = measured.join.orders.basis, {}
         selected = [1.0 if basis is None else basis.thetas[i].selectivity for i in range(measured.inputs)]
         for i, order in enumerate(measured.orders):
@@ -193,17 +203,17 @@ class _Revision:
             present[i] = max(along, key=lambda p: len(p.probes), default=NOTHING_PAID)
         return prefixes, present
 
-    @property
-    def prefixes(self) -> SharedPrefixes:
-        """The routes of all joins that share them."""
-        if self._prefixes is None:
-            self._prefixes = SharedPrefixes()
-            for running in self.joins:
-                if id(running.measured.join) in self.members:
-                    self._use(running.measured, running.measured.orders)
-        return self._prefixes
 
-    def _use(self, measured: MeasuredJoin, orders: Sequence[Sequence[int]]) -> None:
+class _TakenRoutes:
+    """The routes that joins take through the shared trie."""
+
+    def __init__(self, joins: frozenset[int]) -> None:
+        """`joins` are the identities of those that will share routes."""
+        self.joins = joins
+        self._prefixes = SharedPrefixes()
+        self._of: dict[int, list[_Shared]] = {}  # by join
+
+    def take(self, measured: MeasuredJoin, orders: Sequence[Sequence[int]]) -> None:
         """Adds the routes of a join."""
         basis, routes = measured.join.orders.basis, list[_Shared]()
         for i, order in enumerate(orders):
@@ -214,8 +224,14 @@ class _Revision:
                 shares = [basis.thetas[j].selectivity for j in (i, *order)]
                 left = list(accumulate(shares, mul))[:-1]  # by step, of the partial results that take it
             routes.append((measured.origin(i), steps, left))
-            self.prefixes.add(*routes[-1])
-        self._used[id(measured.join)] = routes
+            self._prefixes.add(*routes[-1])
+        self._of[id(measured.join)] = routes
+
+    def leave(self, measured: MeasuredJoin) -> SharedPrefixes:
+        """Removes the routes of a join; returns those of the others."""
+        for route in self._of.pop(id(measured.join)):
+            self._prefixes.remove(*route)
+        return self._prefixes
 
 
 def _searched(statistics: JoinStatistics, scanned: frozenset[int]) -> JoinStatistics:

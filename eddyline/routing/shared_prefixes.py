@@ -19,6 +19,7 @@ from eddyline.routing.route_search import Paid
 
 Steps = Sequence[Hashable]
 WHOLE = 1.0 - 1e-9
+UNIT = 1 << 40  # sums are of whole numbers of 1 / UNIT, so that they do not depend on the order of additions
 NameOf = Callable[[Inputs, int], Hashable]  # the step that probes an input from partial results over the bound ones
 
 
@@ -26,23 +27,23 @@ NameOf = Callable[[Inputs, int], Hashable]  # the step that probes an input from
 class _Node:
     routes: int = 0
     whole: int = 0  # routes that need all partial results of the step
-    missed: float = 0.0  # of the others: the logarithm of the share that none of them needs
-    shares: float = 0.0  # of all routes together
+    missed: int = 0  # of the others: the logarithm of the share that none of them needs, in units
+    shares: int = 0  # of all routes together, in units
     children: dict[Hashable, _Node] = field(default_factory=dict)
 
     def count(self, share: float, routes: int) -> None:
         self.routes += routes
-        self.shares += routes * share
+        self.shares += routes * round(share * UNIT)
         if share >= WHOLE:
             self.whole += routes
         else:
-            self.missed += routes * log1p(-share)
+            self.missed += routes * round(log1p(-share) * UNIT)
 
     def credit(self, own: float) -> float:
         """What other routes pay of the step, for a route that needs the share `own` of its partial results. The routes
         divide the cost of all that some of them needs by their shares, as if they needed them independently."""
-        needed = 1.0 if self.whole else -expm1(self.missed + (log1p(-own) if own < WHOLE else -inf))
-        return max(0.0, 1.0 - needed / max(self.shares + own, needed))
+        needed = 1.0 if self.whole else -expm1(self.missed / UNIT + (log1p(-own) if own < WHOLE else -inf))
+        return max(0.0, 1.0 - needed / max(self.shares / UNIT + own, needed))
 
 
 class SharedPrefixes:

@@ -59,10 +59,11 @@ class MeasuredJoin:
     ) -> JoinStatistics:
         """The statistics at this moment; `boxes`: by input, the selections of queries, if it is on shared routes.
 
-        Only rows count that the join still needs: others may be in the log or not. The rate of a stream is that of the
+        Only rows count that the join still needs: others may be in the log or not. Streams are measured at the latest
+        event time that all of them have reached, because some may be a batch ahead. The rate of a stream is that of the
         last quarter of its window; for tables and subqueries, that since the last check."""
         node, stems, state = self.join.stems.node, self.join.stems.stems, self.join.orders
-        now = max((int(s.log.ts[-1]) for s in stems if isinstance(s, LogStem) and len(s.log)), default=state.time)
+        now = min((int(s.log.ts[-1]) for s in stems if isinstance(s, LogStem) and len(s.log)), default=state.time)
         counted = [self.join.stems.counts.changes.get(i, 0) for i in range(self.inputs)]
         before, elapsed = state.changes_seen or [0] * self.inputs, max(now - state.time, 1)
         inputs, kept, samples = list[InputStatistics](), list[float](), dict[tuple[int, int], KeySample]()
@@ -70,7 +71,7 @@ class MeasuredJoin:
             low, rows, share, rate = 0, float(len(stem)), 1.0, (counted[i] - before[i]) / elapsed
             if isinstance(stem, LogStem):
                 low = measures.low(stem, now, *windows(stem.scan.stream))
-                rows, rate = float(len(stem.log) - low), measures.rate(stem, now, low)
+                rows, rate = measures.rows(stem, now, low), measures.rate(stem, now, low)
                 share = measures.satisfied(stem, low) if boxes is None else measures.accepted(stem, boxes[i], low)
             for c, keys in enumerate(self._classes):
                 if i in keys:

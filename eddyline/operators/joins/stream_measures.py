@@ -31,6 +31,7 @@ from eddyline.state.delta import MAX, MIN
 from eddyline.state.store.stream_log import BLOCK
 
 SAMPLE = 2048  # rows
+FEW = 256  # rows, of which a quarter would say little
 SECOND = 1_000_000  # microseconds
 
 Selections = Mapping[Expr, tuple[Ints, Ints]]  # by attribute, the least and the greatest value that each query accepts
@@ -85,10 +86,17 @@ class StreamMeasures:
         start = min(log.position_from(now - width), len(log))
         return max(first, start + int(np.count_nonzero(log.ts[start : start + BLOCK] < now - width)))
 
+    def rows(self, stem: LogStem, now: int, low: int) -> float:
+        """The rows from a position on that had arrived by an event time."""
+        return float(np.count_nonzero(stem.log.ts[low:] <= now))
+
     def rate(self, stem: LogStem, now: int, low: int) -> float:
-        """Rows per microsecond of event time, in the last quarter of the time since the row at a position."""
+        """Rows per microsecond of event time, in the last quarter of the time since the row at a position; in all of it
+        if there are few rows."""
         ts = stem.log.ts[low:]
-        span = (now - int(ts[0])) // 4 if len(ts) else 0
+        ts = ts[ts <= now]
+        span = now - int(ts[0]) if len(ts) else 0
+        span = span // 4 if len(ts) > FEW else span
         return int(np.count_nonzero(ts > now - span)) / span if span > 0 else len(ts) / SECOND
 
     def keys(self, stem: Stem, key: Expr, low: int) -> KeySample:
