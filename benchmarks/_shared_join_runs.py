@@ -42,6 +42,7 @@ class Settings:
     pushes: list[list[int]]
     share: float  # of the values of v that the range of a query selects
     fill: int = 10_000  # rows a push
+    settle: int = 0  # such pushes after the windows are full and before anything is measured
     extra: Literal["no", "control", "added"] = "no"  # further pushes at the end, without and with further queries
 
 
@@ -205,6 +206,7 @@ def measure(settings: Settings) -> None:
         wait("registered")
     run = Run(settings, engine)
     run.fill()
+    run.pushes(settings.fill, settings.settle)  # orders of probes follow the data
     for rows, count in settings.pushes:
         before, taken = run.results, run.pushes(rows, count)
         tell(event="pushed", rows=rows, pushes=count, seconds=taken, results=run.results - before)

@@ -38,6 +38,7 @@ DRIFT = 2.0  # the factor by which a measure must change before orders are searc
 GAIN = 0.1  # of the cost of an order that another one must save
 CALM = 8  # intervals: the most between checks of a join whose statistics do not move
 CHECKS = 16  # joins in one step
+PACE = 1024  # arrivals for each join that is checked, so that small steps pay for few checks
 
 _Shared = tuple[int, list[StepName], list[float]]  # a route in the trie: its origin, steps, and shares
 
@@ -62,35 +63,36 @@ class _Running:
 class JoinOrders:
     def __init__(self) -> None:
         self._due = 0  # the number of arrivals at which a join may have to be checked
-        self._joins: list[_Running] | None = None
-        self._taken = _TakenRoutes(frozenset())
+        self._joins: dict[int, tuple[RunningFamily, list[_Running]]] = {}  # by family
+        self._taken = _TakenRoutes()
 
     def families_changed(self) -> None:
         """A family has been started or restored."""
-        self._due, self._joins, self._taken = 0, None, _TakenRoutes(frozenset())
+        self._due = 0
 
     def revise(self, families: Mapping[int, RunningFamily], arrivals: int, members: Iterable[Member]) -> bool:
         """Checks the joins that are due; `members` are the routes that joins share. Called between steps. Returns
         whether an order has changed."""
         if arrivals < self._due:
             return False
-        if self._joins is None:
-            self._joins = [r for f in families.values() for r in _adaptive(f)]
-        joins = [r for r in self._joins if families.get(r.family.family.number) is r.family]
+        known = self._joins
+        for n, family in families.items():
+            if n not in known or known[n][0] is not family:
+                known[n] = family, _adaptive(family)
+        if len(known) > len(families):
+            self._joins = known = {n: known[n] for n in families}
+        joins = [r for n in sorted(known) for r in known[n][1]]
         interval = INTERVAL + PER_JOIN * len(joins)
         for r in joins:
             if r.measured.join.orders.checked is None:
                 r.measured.join.orders.checked = arrivals
-        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][:CHECKS]
+        allowed = (arrivals - _paced(joins)) // PACE + 1
+        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][: min(CHECKS, max(0, allowed))]
         if not due:
             self._due = self._next(joins, interval, arrivals)
             return False
         by_join = {id(m.join): m for m in members}
-        if by_join.keys() != self._taken.joins:
-            self._taken = _TakenRoutes(frozenset(by_join))
-            for r in joins:
-                if id(r.measured.join) in by_join:
-                    self._taken.take(r.measured, r.measured.orders)
+        self._taken.keep([r.measured for r in joins if id(r.measured.join) in by_join])
         revision = _Revision(self._taken, by_join, arrivals)
         revision.check(due)
         self._due = self._next(joins, interval, arrivals)
@@ -98,7 +100,15 @@ class JoinOrders:
 
     def _next(self, joins: Sequence[_Running], interval: int, arrivals: int) -> int:
         """The number of arrivals at which the next check is due."""
-        return min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
+        next_check = min((_next_check(r.measured.join, interval) for r in joins), default=arrivals + interval)
+        return max(next_check, _paced(joins))
+
+
+def _paced(joins: Sequence[_Running]) -> int:
+    """The number of arrivals from which on a join may be checked, by when the last ones were and how many."""
+    checked = [r.measured.join.orders.checked or 0 for r in joins if r.measured.join.orders.checks]
+    last = max(checked, default=-PACE)
+    return last + PACE * max(1, checked.count(last))
 
 
 def _adaptive(family: RunningFamily) -> list[_Running]:
@@ -207,11 +217,17 @@ class _Revision:
 class _TakenRoutes:
     """The routes that joins take through the shared trie."""
 
-    def __init__(self, joins: frozenset[int]) -> None:
-        """`joins` are the identities of those that will share routes."""
-        self.joins = joins
+    def __init__(self) -> None:
         self._prefixes = SharedPrefixes()
-        self._of: dict[int, list[_Shared]] = {}  # by join
+        self._of: dict[MeasuredJoin, list[_Shared]] = {}
+
+    def keep(self, joins: Sequence[MeasuredJoin]) -> None:
+        """Has the routes of these joins only."""
+        for gone in self._of.keys() - set(joins):
+            self.leave(gone)
+        for new in joins:
+            if new not in self._of:
+                self.take(new, new.orders)
 
     def take(self, measured: MeasuredJoin, orders: Sequence[Sequence[int]]) -> None:
         """Adds the routes of a join."""
@@ -225,11 +241,11 @@ class _TakenRoutes:
                 left = list(accumulate(shares, mul))[:-1]  # by step, of the partial results that take it
             routes.append((measured.origin(i), steps, left))
             self._prefixes.add(*routes[-1])
-        self._of[id(measured.join)] = routes
+        self._of[measured] = routes
 
     def leave(self, measured: MeasuredJoin) -> SharedPrefixes:
         """Removes the routes of a join; returns those of the others."""
-        for route in self._of.pop(id(measured.join)):
+        for route in self._of.pop(measured):
             self._prefixes.remove(*route)
         return self._prefixes
 

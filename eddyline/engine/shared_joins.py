@@ -23,6 +23,7 @@ class SharedJoins:
         self.routes = SharedRoutes()
         self.idle: frozenset[int] = frozenset()  # families that change nothing if none of their joins has candidates
         self._members: dict[int, tuple[RunningFamily, int, list[Member]]] = {}  # by family, with the version of orders
+        self._taken: list[tuple[Member, int, int]] = []  # with the version and number of their queries
         self._revision: int | None = None
 
     @property
@@ -48,7 +49,11 @@ class SharedJoins:
         slots = sum(len(r.family.queries) for r in small.values())
         if len(members) < FEWEST_JOINS or slots > MOST_SLOTS:
             members = []
-        self.routes.take(members, {n: r.family.queries.rows() for n, r in small.items()}, functions)
+        queries = {n: r.family.queries.rows() for n, r in small.items()}
+        known = [(m, queries[m.family].version, len(small[m.family].family.queries)) for m in members]
+        if known != self._taken:
+            self.routes.take(members, queries, functions)
+            self._taken = known
         shared = {(id(m.join), m.input) for m in members}
         self.idle = frozenset(r.family.number for r in small.values() if r.only_routes(stream, shared))
 
@@ -65,7 +70,7 @@ class SharedJoins:
 
     def give_up(self) -> None:
         """Lets every family probe alone, until families or queries change."""
-        self.routes, self._members, self.idle = SharedRoutes(), {}, frozenset()
+        self.routes, self._members, self.idle, self._taken = SharedRoutes(), {}, frozenset(), []
 
     def _known(self, number: int, running: RunningFamily, stream: str) -> tuple[RunningFamily, int, list[Member]]:
         known = self._members.get(number)
