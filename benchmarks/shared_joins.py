@@ -3,8 +3,8 @@
 Every query joins another triple of streams, so each is a family of its own. Windows hold `WINDOW` rows of each stream
 and keys have as many values: a row has one partner in each other stream on average, as in document 1 (section 3.3).
 A query selects 10% or 1% of the values of one of its streams. Rows are pushed to the streams in turn, 1, 100 and 10,000
-at a time, after the orders of probes have settled (1,050,000 rows); the results of all runs are compared by a hash that does not depend on their order. Memory is the resident
-set of a process per configuration, read by its parent.
+at a time, after the orders of probes have settled (1,050,000 rows). The results of all runs are compared by a hash that
+does not depend on their order. Memory is the resident set of a process per configuration, read by its parent.
 
 15 SteMs alone are measured as 5 of the joins, over disjoint triples: every stream is stored once, by its key, and no
 smaller set of three-way joins does that. Document 1 compares SteMs with intermediate indexes, which store every joined

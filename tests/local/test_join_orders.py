@@ -137,6 +137,7 @@ def test_a_hybrid_join_indexes_windows_within_its_limit() -> None:
 
 def test_joins_on_shared_routes_probe_selective_streams_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_orders, "PER_JOIN", 16)
+    monkeypatch.setattr(join_orders, "PACE", 16)
     db, streams = world(), list(permutations("abc"))
     for x, y, _ in streams:  # a tenth of the rows of x, and all of y
         db.execute(

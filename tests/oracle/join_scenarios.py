@@ -189,7 +189,7 @@ def searched(rnd: Random, s: Scenario) -> None:
 @contextmanager
 def restless() -> Iterator[None]:
     """Orders are searched after every few tuples, and taken where they are not dearer."""
-    settings = {"INTERVAL": 4, "PER_JOIN": 0, "DRIFT": 1.0, "GAIN": -1.0}
+    settings = {"INTERVAL": 4, "PER_JOIN": 0, "PACE": 1, "DRIFT": 1.0, "GAIN": -1.0}
     before = {name: getattr(join_orders, name) for name in settings}
     vars(join_orders).update(settings)
     try:
