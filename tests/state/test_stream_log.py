@@ -86,6 +86,7 @@ def test_a_log_is_a_list_of_rows_that_are_found_by_key(seed: int, monkeypatch: p
                 zip([0, *(s.stop for s in segments[:-1])], [*(s.stop for s in segments[:-1]), high], strict=True)
             )[: len(segments)]
             assert all(r[-2] < clock for r in plain[: log.position_from(clock)])
+            assert log.first_from(clock) == next((n for n, r in enumerate(plain) if r[-2] >= clock), len(plain))
 
 
 def test_a_view_keeps_the_rows_of_its_moment() -> None:

@@ -100,7 +100,7 @@ class LogStem:
     def _positions(self, step: Step, least: int) -> tuple[int, int]:
         """The range of positions that has all visible rows which end at `least` or later."""
         log, width = self.log, self.scan.width(step)
-        low = log.position_from(least - width) if width is not None and least > MIN + width else 0
+        low = log.first_from(least - width) if width is not None and least > MIN + width else 0
         oldest = step.queries.oldest
         if oldest is not None and len(log) and log.arrivals[min(low, len(log) - 1)] < oldest:
             low = max(low, log.position_of(oldest))

@@ -164,6 +164,16 @@ class StreamLog:
         self._flush()
         return int(np.searchsorted(self._highest.values, ts)) * BLOCK
 
+    def first_from(self, ts: int) -> int:
+        """The position of the first row with this event time or a later one."""
+        start = self.position_from(ts)
+        while start < len(self):
+            later = self.ts[start : start + BLOCK] >= ts
+            if later.any():
+                return start + int(np.argmax(later))
+            start += BLOCK
+        return len(self)
+
     def index(self, key: Hashable, types: Sequence[pa.DataType], values: Callable[[Delta], list[pa.Array]]) -> KeyIndex:
         """The index of a key, made on first use; `values` evaluates the key for rows."""
         if key not in self.indexes:
