@@ -113,13 +113,23 @@ class Printer:
     # counters
 
     def stats(self, stats: dict[str, Any]) -> None:
-        self.line(" · ".join(f"{k} {v:,}" for k, v in stats.items() if isinstance(v, int)), "bold")
-        for what, entries in stats.items():
-            if isinstance(entries, dict) and entries:
-                rows = [{what.rstrip("s").replace("ie", "y"): name, **values} for name, values in entries.items()]
+        tables = {
+            k: v for k, v in stats.items() if isinstance(v, dict) and all(isinstance(x, dict) for x in v.values())
+        }
+        totals = flat({k: v for k, v in stats.items() if k not in tables})
+        self.line(" · ".join(f"{k} {v:,}" for k, v in totals.items() if isinstance(v, int)), "bold")
+        for what, entries in tables.items():
+            if entries:
+                rows = [{what.rstrip("s").replace("ie", "y"): name, **flat(values)} for name, values in entries.items()]
                 self.line("")
                 self.table(pa.Table.from_pylist(rows))
         self.line("")
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Values by name; those inside others have both names."""
+    levels = ({f"{k} {x}": y for x, y in v.items()} if isinstance(v, dict) else {k: v} for k, v in values.items())
+    return {name: value for level in levels for name, value in level.items()}
 
 
 def cell(value: Any) -> Text:
