@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.arrays import Ints
+from eddyline.arrays import Ints, Mask
 from eddyline.index.keys import sorted_runs
 from eddyline.index.keys.sorted_runs import portions
 from eddyline.operators.base import Step
@@ -24,7 +24,7 @@ from eddyline.operators.evaluate import evaluate, holds
 from eddyline.operators.joins.route_counts import RouteCounts
 from eddyline.operators.joins.stem import Matches, Retracting, Search, Stem
 from eddyline.operators.room import row_bytes
-from eddyline.plan.expressions import columns_of
+from eddyline.plan.expressions import calls_functions, columns_of, may_overflow
 from eddyline.plan.physical import ProbeStep
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import Delta
@@ -113,6 +113,18 @@ class Partial:
         sign = self.changes.sign[self.rows[self.origin]]
         return Delta(tuple(columns), None, self.ts, self.exp, sign, self.first, self.last, self.query)
 
+    def meets(self, matches: Matches) -> Mask:
+        """Which matches have an instant in common with the partial result that probes."""
+        after = np.maximum(self.ts[matches.probing], matches.ts)
+        meets: Mask = after <= np.minimum(self.exp[matches.probing], matches.exp)
+        return meets
+
+    def paired(self, i: int, matches: Matches, used: Set[int]) -> list[pa.Array | None]:
+        """Some columns of the partial results joined with rows of another input."""
+        inputs = {bisect_right(self.layout.starts, c) - 1 for c in used}
+        rows = {j: matches.rows if j == i else self.rows[j][matches.probing] for j in inputs}
+        return replace(self, rows=rows).columns(used)
+
     def extended(self, i: int, matches: Matches) -> Partial:
         """The partial results joined with rows of another input; those without a common instant are dropped."""
         ts = np.maximum(self.ts[matches.probing], matches.ts)
@@ -167,11 +179,24 @@ def follow(
             leaves = partial.changes.ts[part.rows[partial.origin]]
             leaving = Retracting(leaves, precedes=partial.origin < probe.input)
         for matches in search.matches(start, stop, leaving).pieces():
+            conditions, compared = probe.conditions, None
+            if (
+                probe.scans
+                and conditions is not None
+                and not calls_functions(conditions)
+                and not may_overflow(conditions)
+            ):
+                # Most pairs fail the condition: it is evaluated before anything else is gathered for them.
+                inside = part.meets(matches)
+                compared = int(np.count_nonzero(inside))
+                columns = part.paired(probe.input, matches, columns_of(conditions))
+                true = holds(conditions, columns, (), len(matches.rows), step.functions)
+                matches, conditions = matches.take(true & inside), None
             extended = part.extended(probe.input, matches)
-            compared = len(extended)
-            if probe.conditions is not None and len(extended):
-                columns = extended.columns(columns_of(probe.conditions))
-                true = holds(probe.conditions, columns, (), len(extended), step.functions)
+            compared = len(extended) if compared is None else compared
+            if conditions is not None and len(extended):
+                columns = extended.columns(columns_of(conditions))
+                true = holds(conditions, columns, (), len(extended), step.functions)
                 extended = extended if true.all() else extended.take(true)
             counts.joined(inputs, probe, compared, len(extended))
             yield from follow(step, extended, route[1:], counts, retracting=retracting, all_needed=all_needed)
