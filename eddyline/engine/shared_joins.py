@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from eddyline.engine.running_family import RunningFamily
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.route_tables import Member
@@ -23,7 +25,7 @@ class SharedJoins:
         self.routes = SharedRoutes()
         self.idle: frozenset[int] = frozenset()  # families that change nothing if none of their joins has candidates
         self._members: dict[int, tuple[RunningFamily, int, list[Member]]] = {}  # by family, with the version of orders
-        self._taken: list[tuple[Member, int, int]] = []  # with the version and number of their queries
+        self._taken: list[tuple[Member, int, int, int]] = []  # with what tells versions of their queries apart
         self._revision: int | None = None
 
     @property
@@ -50,7 +52,8 @@ class SharedJoins:
         if len(members) < FEWEST_JOINS or slots > MOST_SLOTS:
             members = []
         queries = {n: r.family.queries.rows() for n, r in small.items()}
-        known = [(m, queries[m.family].version, len(small[m.family].family.queries)) for m in members]
+        of_members = [(m, queries[m.family]) for m in members]
+        known = [(m, q.version, q.removed, int(np.count_nonzero(q.alive))) for m, q in of_members]
         if known != self._taken:
             self.routes.take(members, queries, functions)
             self._taken = known
