@@ -33,8 +33,8 @@ from eddyline.index.timelines.window_members import (
     reach_of,
 )
 from eddyline.operators.base import Step
-from eddyline.operators.evaluate import Functions, evaluate, holds
-from eddyline.operators.joins.stem import Matches, Retracting, StemSegment
+from eddyline.operators.evaluate import evaluate, holds
+from eddyline.operators.joins.stem import Matches, ReadsElsewhere, Retracting, StemSegment
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.window_sizes import QueryWindows, WindowSizes
@@ -59,7 +59,7 @@ class _Windows:
     upto: int
 
 
-class CountStem:
+class CountStem(ReadsElsewhere):
     def __init__(self, source: CountInput, window: CountWindow, keys: Sequence[Key]) -> None:
         self.window = window
         self.outputs = source.outputs
@@ -163,19 +163,6 @@ class CountStem:
 
     def expire(self, step: Step) -> None:
         """The count window lets the log drop rows."""
-
-    def forget(self, queries: Ints) -> None:
-        """The rows belong to no query."""
-
-    def save(self) -> None:
-        return None
-
-    @property
-    def restores_exactly(self) -> bool:
-        return True
-
-    def load(self, saved: pa.Table, functions: Functions) -> None:
-        """Rows that an earlier version saved for this join are among those of its count window too."""
 
 
 @dataclass(frozen=True)

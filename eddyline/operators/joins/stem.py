@@ -150,3 +150,20 @@ class Stem(Protocol):
         """The visible rows in parts, for searches by ranges."""
 
     def __len__(self) -> int: ...
+
+
+class ReadsElsewhere:
+    """What SteMs have in common whose rows are stored by the engine, for all joins: they keep and save none."""
+
+    def forget(self, queries: Ints) -> None:
+        """The rows belong to no query."""
+
+    def save(self) -> None:
+        return None
+
+    @property
+    def restores_exactly(self) -> bool:
+        return True
+
+    def load(self, saved: pa.Table, functions: Functions) -> None:
+        """Rows that an earlier version saved for this join are in the store too."""

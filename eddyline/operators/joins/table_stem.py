@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from eddyline.arrays import Ints
 from eddyline.operators.base import Step
-from eddyline.operators.evaluate import Functions, evaluate, holds
-from eddyline.operators.joins.stem import Matches, Retracting
+from eddyline.operators.evaluate import evaluate, holds
+from eddyline.operators.joins.stem import Matches, ReadsElsewhere, Retracting
 from eddyline.plan.expressions import anonymous, columns_of
 from eddyline.plan.physical import Key, TableInput
 from eddyline.sql.bound import Expr
@@ -27,7 +27,7 @@ from eddyline.state.store.key_index import KeyIndex
 from eddyline.state.store.stored_table import StoredTable
 
 
-class TableStem:
+class TableStem(ReadsElsewhere):
     def __init__(self, source: TableInput, keys: Sequence[Key], table: StoredTable) -> None:
         self.table = table
         self.condition = source.condition
@@ -97,19 +97,6 @@ class TableStem:
 
     def expire(self, step: Step) -> None:
         """Rows of tables do not expire."""
-
-    def forget(self, queries: Ints) -> None:
-        """The rows belong to no query."""
-
-    def save(self) -> None:
-        return None
-
-    @property
-    def restores_exactly(self) -> bool:
-        return True
-
-    def load(self, saved: pa.Table, functions: Functions) -> None:
-        """Rows that an earlier version saved for this join are those of the table."""
 
 
 @dataclass(frozen=True)
