@@ -224,7 +224,7 @@ class Lookup:
     def __init__(self, registry: Registry, when: Literal["then", "now"] = "then") -> None:
         """`now`: resolves names at the time of the call, for empty changes."""
         self._registry = registry
-        self._then = {f.number: (f, f.queries.next_id) for f in registry} if when == "then" else None
+        self._then = registry.families_now() if when == "then" else None
 
     def _existed(self, family: Family, query: int = 0) -> bool:
         return self._then is None or query < self._then.get(family.number, (family, 0))[1]

@@ -10,7 +10,7 @@ tables, several clocks); a snapshot of selections, count windows and joins is re
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Literal
@@ -196,7 +196,7 @@ class RunningFamily:
                 return self._released(empty(self.root.types, attached=True), queries)
             streams = self.collecting.take()
         self.count_changes()  # of the last step, before the state changes
-        step = replace(self.step(clock, queries, streams, pooled=pooled), routed=routed)
+        step = self.step(clock, queries, streams, pooled=pooled, routed=routed)
         if self.answer is not None:
             return self._released(self.run(step), queries)
         outcome = self.root.defer(step)
@@ -251,11 +251,12 @@ class RunningFamily:
         tables: Mapping[str, Delta] = _NOTHING,
         kind: Literal["arrivals", "replay"] = "arrivals",
         pooled: FamilyMatching | None = None,
+        routed: Routes = NO_ROUTES,
     ) -> Step:
         """A step to a clock; the clock of a family never decreases."""
         now = max(self._clock, clock)
         room = Room(self.most_bytes)
-        return Step(kind, self._clock, now, queries, self.functions, streams, tables, self.threads, room, pooled)
+        return Step(kind, self._clock, now, queries, self.functions, streams, tables, self.threads, room, pooled, routed)
 
     def run(self, step: Step) -> Delta:
         """Takes one step; returns its changes."""

@@ -30,6 +30,7 @@ class Registry(NameKeeper):
         self._definitions = definitions
         self._by_name: dict[str, Family] = {}
         self._by_shape: dict[tuple[Query, tuple[tuple[str, str], ...]], Family] = {}
+        self._now: Mapping[int, tuple[Family, int]] | None = None
         definitions.names = self
 
     def __iter__(self) -> Iterator[Family]:
@@ -37,6 +38,12 @@ class Registry(NameKeeper):
 
     def __len__(self) -> int:
         return len(self._definitions.families)
+
+    def families_now(self) -> Mapping[int, tuple[Family, int]]:
+        """By number, the families that exist now, and the id that the next query of each will have."""
+        if self._now is None:
+            self._now = {f.number: (f, f.queries.next_id) for f in self}
+        return self._now
 
     def number(self, number: int) -> Family:
         return self._definitions.families[number]
@@ -150,11 +157,13 @@ class Registry(NameKeeper):
     # as definitions change
 
     def family_created(self, family: Family) -> None:
+        self._now = None
         self._by_name[family.name.lower()] = family
         if family.kind == "implicit":
             self._by_shape[family.bound.query, tuple(family.options.items())] = family
 
     def family_removed(self, family: Family) -> None:
+        self._now = None
         rows = family.queries.rows()
         self.names.release(rows.names_at(rows.live()))
         self.templates.forget(family)
@@ -162,6 +171,7 @@ class Registry(NameKeeper):
         self._by_shape.pop((family.bound.query, tuple(family.options.items())), None)
 
     def claim(self, family: Family, ids: Ids, names: Names) -> None:
+        self._now = None
         if isinstance(names, str):
             self.names.take_one(names, family.number, int(ids[0]))
         else:

@@ -188,13 +188,13 @@ def _in_their_windows(windows: Windows, times: Times, place: int, row: int, firs
 @kernel
 def narrowed(
     boxes: Boxes, values: Values, windows: Windows, times: Times, matched: Matched, bits: Words, mask: Words
-) -> tuple[Ints, Words]:
-    """The matches that some slot of the mask still accepts, and by match the slots that do.
+) -> tuple[Ints, Ints, Ints, Words]:
+    """The matches that some slot of the mask still accepts: place and row, event times by level, and the slots.
 
     `bits` has the slots of each partial result that probes.
     """
-    n, words = len(matched.place), len(mask)
-    matches, left = np.empty(n, np.int64), np.empty((n, words), np.uint64)
+    n, words, levels = len(matched.place), len(mask), len(times.joined)
+    places, rows, left = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, words), np.uint64)
     kept = 0
     for i in range(n):
         place, row, some = matched.place[i], matched.row[i], np.uint64(0)
@@ -209,29 +209,52 @@ def narrowed(
                 left[kept, w] = _in_their_windows(windows, times, place, row, 64 * w, left[kept, w])
                 some |= left[kept, w]
         if some:
-            matches[kept] = i
+            places[kept], rows[kept] = place, row
             kept += 1
-    return matches[:kept], left[:kept]
+    joined = np.empty((levels + 1, kept), np.int64)
+    for i in range(kept):
+        for d in range(levels):
+            joined[d, i] = times.joined[d, places[i]]
+        joined[levels, i] = times.stored[rows[i]]
+    return places[:kept], rows[:kept], joined, left[:kept]
 
 
 @kernel
-def listed(bits: Words, mask: Words) -> tuple[Ints, Ints]:
-    """The pairs (row, slot) of the bits that are in the mask, by row."""
-    total = 0
+def overlapping(bits: Words, mask: Words) -> bool:
+    """Whether some row has a bit of the mask."""
     for i in range(len(bits)):
         for w in range(len(mask)):
-            waiting = bits[i, w] & mask[w]
-            while waiting:
-                waiting &= waiting - np.uint64(1)
-                total += 1
-    rows, slots = np.empty(total, np.int64), np.empty(total, np.int64)
-    n = 0
+            if bits[i, w] & mask[w]:
+                return True
+    return False
+
+
+@kernel
+def by_owner(bits: Words, mask: Words, owner: Ints, owners: int) -> tuple[Ints, Ints, Ints]:
+    """The rows of the bits that are in the mask, by the owner of the bit's slot: the owners that have any, where the
+    rows of each begin, and the rows in ascending order. A row is listed once for each of its slots."""
+    counts, total = np.zeros(owners + 1, np.int64), 0
     for i in range(len(bits)):
         for w in range(len(mask)):
             waiting = bits[i, w] & mask[w]
             while waiting:
                 lowest = waiting & (~waiting + np.uint64(1))
                 waiting ^= lowest
-                rows[n], slots[n] = i, 64 * w + lowest_bit(lowest)
-                n += 1
-    return rows, slots
+                counts[owner[64 * w + lowest_bit(lowest)] + 1] += 1
+                total += 1
+    if not total:
+        return np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64)
+    having_any = np.nonzero(counts[1:])[0]
+    begins = np.cumsum(counts)
+    starts = np.append(begins[having_any], total)
+    rows = np.empty(total, np.int64)
+    for i in range(len(bits)):
+        for w in range(len(mask)):
+            waiting = bits[i, w] & mask[w]
+            while waiting:
+                lowest = waiting & (~waiting + np.uint64(1))
+                waiting ^= lowest
+                of = owner[64 * w + lowest_bit(lowest)]
+                rows[begins[of]] = i
+                begins[of] += 1
+    return having_any, starts, rows

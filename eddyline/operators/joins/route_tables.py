@@ -159,6 +159,7 @@ class Tables:
     )  # what queries accept of them
     steps: list[list[TrieStep]] = field(default_factory=list)  # by level: where its partial results go
     ending: list[Words] = field(default_factory=list)  # by level: the slots whose route ends
+    going: list[Words] = field(default_factory=list)  # by level: the slots whose route goes on
     member: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # by slot
 
 
@@ -189,6 +190,7 @@ def assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], funct
         tables.attributes, tables.boxes = ranges[0].boxes(np.ones(slots, np.bool_))
     for level in range(levels):
         tables.ending.append(bitmap(next_target[level] < 0))
+        tables.going.append(bitmap(next_target[level] >= 0))
         going = np.unique(next_target[level][next_target[level] >= 0]).tolist()
         tables.steps.append([])
         for t in going:

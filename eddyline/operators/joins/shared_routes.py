@@ -14,6 +14,7 @@ and 3.3.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +27,10 @@ from eddyline.index.filters.slot_boxes import (
     Times,
     Values,
     accepted,
+    by_owner,
     having,
-    listed,
     narrowed,
+    overlapping,
     wanting,
 )
 from eddyline.operators.base import columns_for
@@ -184,15 +186,15 @@ class _Run:
         matched = Matched(place, rows)
         values = _stored_values(step.attributes, log, matched.row)
         times = Times(level.times, log.ts, log.arrivals)
-        matches, left = narrowed(step.boxes, values, step.windows, times, matched, level.bits, step.mask)
-        self.routes.count(depth, step.number, total, len(matches))
-        if not len(matches):
+        kept, row, joined_times, left = narrowed(
+            step.boxes, values, step.windows, times, matched, level.bits, step.mask
+        )
+        self.routes.count(depth, step.number, total, len(kept))
+        if not len(kept):
             return None
-        kept, row = matched.place[matches], matched.row[matches]
-        times_of = np.concatenate([level.times[:, kept], log.ts[row][np.newaxis]])
-        joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), row], times_of, left)
+        joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), row], joined_times, left)
         self._finish(joined, depth)
-        return joined if (left & ~self.tables.ending[depth]).any() else None
+        return joined if overlapping(left, self.tables.going[depth]) else None
 
     def _wanted_slots(self, step: TrieStep, index: KeyIndex, level: Level) -> Ints:
         """The slots that partial results want in a target. Keys of the arriving tuples are looked up once."""
@@ -224,15 +226,11 @@ class _Run:
 
     def _finish(self, joined: Level, depth: int) -> None:
         """Collects the results of members whose routes end at this level."""
-        row, slot = listed(joined.bits, self.tables.ending[depth])
-        if not len(row):
-            return
-        member = self.tables.member[slot]
-        order = np.argsort(member, kind="stable")
-        row, member = row[order], member[order]
-        starts = np.nonzero(np.append(True, member[1:] != member[:-1]))[0]
-        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(row)], strict=True):
-            owner, mine = self.routes.members[int(member[begin])], row[begin:end]
+        members, starts, row = by_owner(
+            joined.bits, self.tables.ending[depth], self.tables.member, len(self.routes.members)
+        )
+        for member, (begin, end) in zip(members.tolist(), pairwise(starts.tolist()), strict=True):
+            owner, mine = self.routes.members[member], row[begin:end]
             if owner.size > 1:
                 mine = mine[np.append(True, mine[1:] != mine[:-1])]
             rows = {p.input: r[mine] for p, r in zip(owner.probes, joined.rows, strict=True)}

@@ -88,9 +88,11 @@ class StreamLog:
         self._fresh = 0  # where the rows of the last append begin
         self._dropped = 0  # rows dropped from the front so far
         self._pages: dict[int, pa.RecordBatch] = {}  # full ones that have been saved, by number
+        self._view: LogView | None = None  # until rows are appended or dropped
 
     def __len__(self) -> int:
-        return len(self._arrivals) + sum(len(b) for b in self._staged)
+        stored = len(self._arrivals)
+        return stored + sum(len(b) for b in self._staged) if self._staged else stored
 
     @property
     def ts(self) -> Ints:
@@ -123,7 +125,7 @@ class StreamLog:
     def _flush(self) -> None:
         if not self._staged:
             return
-        staged, self._staged = self._staged, []
+        staged, self._staged, self._view = self._staged, [], None
         for batch in staged:
             self._fresh = len(self._arrivals)
             batch = batch.spread()
@@ -147,7 +149,9 @@ class StreamLog:
     def view(self) -> LogView:
         """Its present rows; what is appended or dropped later does not change them."""
         self._flush()
-        return LogView(tuple(c.view() for c in self._columns), self.ts, self.arrivals)
+        if self._view is None:
+            self._view = LogView(tuple(c.view() for c in self._columns), self.ts, self.arrivals)
+        return self._view
 
     def rows(self, start: int, stop: int) -> Delta:
         return self.view().rows(start, stop)
@@ -250,6 +254,7 @@ class StreamLog:
         self.indexes = {}
 
     def _keep_rows(self, rows: slice | Ints) -> None:
+        self._view = None
         self._arrivals.keep(rows)
         for column in self._columns:
             column.keep(rows)

@@ -17,18 +17,16 @@ from eddyline.index.filters.slot_boxes import (
     Windows,
     accepted,
     boxes_of,
+    by_owner,
     having,
-    listed,
     narrowed,
+    overlapping,
 )
 
 
 def sets(bits: Words) -> list[set[int]]:
-    rows, slots = listed(bits, np.full(bits.shape[1], ~np.uint64(0)))
-    found: list[set[int]] = [set() for _ in bits]
-    for row, slot in zip(rows.tolist(), slots.tolist(), strict=True):
-        found[row].add(slot)
-    return found
+    """The slots of each row."""
+    return [{s for s in range(64 * len(row)) if int(row[s // 64]) >> s % 64 & 1} for row in bits]
 
 
 def mask_of(slots: set[int], words: int) -> Words:
@@ -74,7 +72,26 @@ def test_rows_get_the_slots_whose_boxes_accept_them(seed: int) -> None:
     expected = [{s for s in range(w.slots) if w.accepts(r, s)} for r in range(w.rows)]
     assert sets(bits) == expected
     some = {s for s in range(w.slots) if rnd.random() < 0.1}
-    assert having(bits, mask_of(some, bits.shape[1])).tolist() == [r for r, e in enumerate(expected) if e & some]
+    mask = mask_of(some, bits.shape[1])
+    assert having(bits, mask).tolist() == [r for r, e in enumerate(expected) if e & some]
+    assert overlapping(bits, mask) == any(e & some for e in expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_listed_by_the_owners_of_their_slots(seed: int) -> None:
+    rnd = Random(seed)
+    slots, owners = rnd.choice([1, 64, 130]), rnd.randint(1, 9)
+    owner, words = np.array([rnd.randrange(owners) for _ in range(slots)], np.int64), -(-slots // 64)
+    held = [{s for s in range(slots) if rnd.random() < 0.1} for _ in range(rnd.randint(0, 12))]
+    mask = {s for s in range(slots) if rnd.random() < 0.5}
+    bits = np.stack([mask_of(h, words) for h in held]) if held else np.empty((0, words), np.uint64)
+    expected: dict[int, list[int]] = {}
+    for row, own in enumerate(held):
+        for slot in sorted(own & mask):
+            expected.setdefault(int(owner[slot]), []).append(row)
+    having_any, starts, rows = by_owner(bits, mask_of(mask, words), owner, owners)
+    listed = {o: rows[a:b].tolist() for o, a, b in zip(having_any.tolist(), starts[:-1], starts[1:], strict=True)}
+    assert listed == expected and list(listed) == sorted(expected)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -107,5 +124,7 @@ def test_matches_keep_the_slots_that_see_them_in_all_windows(seed: int) -> None:
     masked = sorted(mask) or [0]
     windows = Windows(width, since, width[:, masked].min(axis=1), int(since[masked].max()))
     times, matched = Times(before, ts, arrival), Matched(probing, np.arange(w.rows))
-    matches, kept = narrowed(w.boxes, w.values, windows, times, matched, bits, mask_of(mask, words))
-    assert dict(zip(matches.tolist(), sets(kept), strict=True)) == expected
+    places, rows, joined, left = narrowed(w.boxes, w.values, windows, times, matched, bits, mask_of(mask, words))
+    assert dict(zip(rows.tolist(), sets(left), strict=True)) == expected
+    assert (places == probing[rows]).all()
+    assert (joined == np.vstack([before[:, places], ts[rows]])).all()
