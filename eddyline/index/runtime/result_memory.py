@@ -2,7 +2,7 @@
 
 The system clears new pages when they are first touched, which for 13 kB a row takes longer than finding the row's
 matches. Allocators return memory to the system some milliseconds after it was freed; here up to `MOST_KEPT` bytes of it
-are kept for the next result.
+are kept for the next result. Smaller buffers are left to the allocator, which reuses them itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 from eddyline.arrays import Words
 
 MOST_KEPT = 256 << 20  # bytes
+LEAST_KEPT = 1 << 20  # bytes of a buffer
 
 _lock = threading.RLock()  # a garbage collection inside `result_words` may end a lease in the same thread
 _free: list[pa.Buffer] = []
@@ -29,6 +30,8 @@ class _Lease:
         self.__array_interface__ = {"shape": (words,), "typestr": "<u8", "data": (buffer.address, False), "version": 3}
 
     def __del__(self) -> None:
+        if self.buffer.size < LEAST_KEPT:
+            return
         with _lock:
             if sum(b.size for b in _free) + self.buffer.size <= MOST_KEPT:
                 _free.append(self.buffer)

@@ -14,6 +14,7 @@ from eddyline.index.runtime.result_memory import result_words
 @pytest.fixture(autouse=True)
 def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_memory, "_free", [])
+    monkeypatch.setattr(result_memory, "LEAST_KEPT", 1)
 
 
 def place(array: np.ndarray) -> int:
@@ -56,6 +57,14 @@ def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     del held
     gc.collect()
     assert sum(b.size for b in result_memory._free) <= 10_000
+
+
+def test_small_buffers_are_left_to_the_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_memory, "LEAST_KEPT", 8_000)
+    held = [result_words(999), result_words(1000)]
+    del held
+    gc.collect()
+    assert [b.size for b in result_memory._free] == [8_000]
 
 
 class Collecting(list[Any]):
