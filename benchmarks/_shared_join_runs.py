@@ -225,17 +225,17 @@ def add_queries(run: Run, engine: Eddyline) -> None:
     read at once, and again after a whole window of every stream, when the state of a query has its full size. A control
     makes the same pushes and adds none: memory also changes with the moment at which segments are merged. Both add
     and drop two such queries first, because the first of a kind loads kernels, which a process does once."""
-    added = {"selection": "s0.v >= {} AND s0.v < {}", "shape": "s0.v + s1.v > s2.v"}
-    for kind, condition in added.items():
-        engine.add(f"first_{kind}", condition.format(0.55, 0.59))
+    first = {"first_selection": "s0.v >= 0.55 AND s0.v < 0.59", "first_shape": "s0.v + s2.v > s1.v"}
+    for name, condition in first.items():
+        engine.add(name, condition)
     run.fill()
     wait("kernels loaded")
-    for kind in added:
-        engine.drop(f"first_{kind}")
+    for name in first:
+        engine.drop(name)
     run.fill()
     wait("steady")
-    for kind, condition in added.items():
-        seconds = engine.add(kind, condition.format(0.15, 0.19)) if run.settings.extra == "added" else 0.0
+    for kind, condition in {"selection": "s0.v >= 0.15 AND s0.v < 0.19", "shape": "s0.v + s1.v > s2.v"}.items():
+        seconds = engine.add(kind, condition) if run.settings.extra == "added" else 0.0
         wait(f"{kind} added", seconds=seconds)
         run.fill()
         wait(f"{kind} steady")
