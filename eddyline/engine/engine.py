@@ -351,7 +351,7 @@ class Engine(Runner):
         fresh = {id(self.store.logs[name]): int(batch.first.min()) for name, batch in appended.items() if len(batch)}
         idle, busy = set[int](), set[int]()
         for name, batch in appended.items():
-            joins = self.shared_joins.setdefault(name, SharedJoins())
+            joins = self._shared_joins(name)
             readers = [r for r in self._reading(name.stream) if self.route(r.family, name.stream) == name.route]
             joins.prepare(name.stream, readers, self.definitions.functions, self._revision)
             found = joins.candidates(Arriving(batch, fresh))
@@ -361,6 +361,11 @@ class Engine(Runner):
                 idle |= joins.idle
                 busy |= found.families
         return routed, idle - busy
+
+    def _shared_joins(self, name: LogName) -> SharedJoins:
+        if name not in self.shared_joins:
+            self.shared_joins[name] = SharedJoins()
+        return self.shared_joins[name]
 
     def _append(self, rows: Rows) -> dict[LogName, Delta]:
         """Adds the rows of a step to the logs, before any family probes them."""

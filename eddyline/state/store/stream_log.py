@@ -81,6 +81,7 @@ class StreamLog:
         self.unchecked = 0  # rows appended since the last `evict`
         self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
+        self._staged_rows = 0
         self._arrivals = GrowingArray(np.int64)
         self._highest = GrowingArray(np.int64)  # by block: the highest event time up to its end
         self._segments: list[LogSegment] = []
@@ -91,8 +92,7 @@ class StreamLog:
         self._view: LogView | None = None  # until rows are appended or dropped
 
     def __len__(self) -> int:
-        stored = len(self._arrivals)
-        return stored + sum(len(b) for b in self._staged) if self._staged else stored
+        return len(self._arrivals) + self._staged_rows
 
     @property
     def ts(self) -> Ints:
@@ -120,12 +120,13 @@ class StreamLog:
         """Adds arriving tuples. They are copied when rows are read; those that only snapshots need may never be."""
         if len(batch):
             self._staged.append(batch)
+            self._staged_rows += len(batch)
             self.unchecked += len(batch)
 
     def _flush(self) -> None:
         if not self._staged:
             return
-        staged, self._staged, self._view = self._staged, [], None
+        staged, self._staged, self._staged_rows, self._view = self._staged, [], 0, None
         for batch in staged:
             self._fresh = len(self._arrivals)
             batch = batch.spread()
@@ -215,6 +216,7 @@ class StreamLog:
         self.unchecked, due, self.eviction_due = 0, self.eviction_due, False
         if not len(self._arrivals):  # they may never be read: whole batches, or half-empty ones, are dropped
             self._staged = [b for b in (_needed(b, before, since) for b in self._staged) if len(b)]
+            self._staged_rows = sum(len(b) for b in self._staged)
             return
         needed = (self.ts >= before) & (self.arrivals >= since)
         used = int(np.count_nonzero(needed))
