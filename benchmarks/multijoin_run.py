@@ -6,6 +6,9 @@ Table 5 by nested loops in all 24 orders (`WITH (join = 'nested loop', order = â
 higher rates and more distinct values (`RUNS`): by keys and by nested loops, in the best and in the worst order, and in
 the order that it chooses, one row a push, and a hundredth of the window a push. Results are compared by a hash.
 
+With `evaluate` = a hundredth of the window the engine collects rows of 1, 12 or 120 a push, and evaluates them together.
+What a push costs without any evaluation is measured by a family that is never evaluated.
+
 `--evaluate` and `--expire` are given to the engine as options of the family, if it has them.
 """
 
@@ -16,6 +19,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import permutations
 from statistics import median
 
@@ -173,12 +177,20 @@ class EngineRun:
             changes = self.db.push(given)
             changes.count()
             seconds += time.process_time() - began
-            table = changes.rows("f")
-            results += table.num_rows
-            chosen = np.stack([table.column(f"i{s}").to_numpy() for s in range(4)])
-            hashed = (hashed + hash_of_results(chosen)) % 2**64
+            results, hashed = self._add(changes, results, hashed)
             self.at = end
         return seconds, results, hashed
+
+    def evaluate_rest(self) -> tuple[int, int]:
+        """Results of the rows that have been collected and not evaluated, and their hash."""
+        later = datetime(1970, 1, 1) + timedelta(milliseconds=self.at + max(self.streams.ticks))
+        return self._add(self.db.advance(later), 0, 0)
+
+    @staticmethod
+    def _add(changes: eddyline.Changes, results: int, hashed: int) -> tuple[int, int]:
+        table = changes.rows("f")
+        chosen = np.stack([table.column(f"i{s}").to_numpy() for s in range(4)])
+        return results + table.num_rows, (hashed + hash_of_results(chosen)) % 2**64
 
 
 def counted_in_engine(predicted: Mapping[str, tuple[float, float]]) -> tuple[dict[str, tuple[float, float]], int]:
@@ -219,6 +231,40 @@ def in_engine(options: Mapping[str, str]) -> tuple[dict[tuple[str, str, int], fl
     return rates, wrong
 
 
+def lazily() -> tuple[dict[str, float], int]:
+    """Rows per second of a hash join in the best order, evaluated every hundredth of the window, by rows a push; and
+    how many of these runs gave other results than the yardstick."""
+    rates, wrong, streams = dict[str, float](), 0, TABLE_5.faster(SCALE)
+    fill, batch = max(streams.ticks), hundredth(streams)
+    end = fill + 40 * batch
+    expected = streams.multijoin(BEST, [50] * 4, 0, end).run(end)
+    ways = {"evaluated at once": ({}, 1)} | {
+        f"evaluated every {batch} rows, {size} a push": ({"evaluate": f"{batch} milliseconds"}, size)
+        for size in (1, batch // 10, batch)
+    }
+    for name, (options, size) in (ways | {"never evaluated": ({"evaluate": "10 hours"}, 1)}).items():
+        run = EngineRun(streams, BEST, "hash", options, end)
+        _, *before = run.push(fill, batch)
+        seconds, *after = run.push(end, size)
+        rates[name] = (end - fill) / seconds
+        if name in ways:
+            counted = [sum(x) for x in zip(before, after, run.evaluate_rest(), strict=True)]
+            wrong += (expected.results, expected.hash) != (counted[0], counted[1] % 2**64)
+    return rates, wrong
+
+
+def lazy_figures(rates: Mapping[str, float]) -> list[Figure]:
+    seconds = {name: 1 / rate for name, rate in rates.items()}
+    eager, alone = seconds["evaluated at once"], seconds["never evaluated"]
+    figures = [Figure(f"engine, one row a push unless said: {name}", r, "rows/s") for name, r in rates.items()]
+    for name in [n for n in rates if n.startswith("evaluated every")]:
+        figures.append(Figure(f"engine: {name}, against one row at a time", eager / seconds[name], "times"))
+        if name.endswith(" 1 a push"):
+            gain = (eager - alone) / (seconds[name] - alone)
+            figures.append(Figure("engine: the same, without what a push costs that evaluates nothing", gain, "times"))
+    return figures
+
+
 def hundredth(streams: Streams) -> int:
     """Rows of all streams in a hundredth of the shortest window."""
     return round(BATCH * min(streams.ticks))
@@ -229,6 +275,7 @@ def main(options: Mapping[str, str] | None = None) -> bool:
     orders, table, by_interval, by_buckets = counted_orders(), table_8(), figure_4a(), figure_4b()
     in_product, other = counted_in_engine(orders)
     engine, wrong = in_engine(options or {})
+    lazy, wrong_lazily = lazily()
     figures = [
         Figure(f"Table 5, 24 orders, {name}: counted comparisons against predicted, off by at most", off(of), "%", 10)
         for name, of in (("as printed", orders), ("in the engine", in_product))
@@ -246,12 +293,14 @@ def main(options: Mapping[str, str] | None = None) -> bool:
         Figure("Table 8: hash with 5 buckets against nested loop, best order", table["eager hash"][0] / best, "times"),
         Figure("Figure 4(a): hash with 30 buckets against nested loop, at best", _gain(by_interval), "times", least=5),
         *(Figure(f"engine: {a}, {o} order, {n:,} rows a push", rate, "rows/s") for (a, o, n), rate in engine.items()),
-        Figure("engine: runs with other results than the yardstick", wrong + other, "", 0),
+        Figure("engine: runs with other results than the yardstick", wrong + wrong_lazily + other, "", 0),
+        *lazy_figures(lazy),
     ]
     batch = hundredth(TABLE_5.faster(SCALE))
     for algorithm in ("hash", "nested loop"):
         one, many = (engine[algorithm, "best", n] for n in (1, batch))
-        figures.append(Figure(f"engine: {algorithm}, {batch} rows a push against 1", many / one, "times"))
+        least = 20 if algorithm == "hash" else None
+        figures.append(Figure(f"engine: {algorithm}, {batch} rows a push against 1", many / one, "times", least=least))
         best, worst, chosen = (engine[algorithm, o, batch] for o in ORDERS)
         least = 4 if algorithm == "nested loop" else None
         figures += [
@@ -288,7 +337,7 @@ def main(options: Mapping[str, str] | None = None) -> bool:
     series = {"table 8": table, "tau": INTERVALS, "figure 4a": by_interval, "figure 4b": by_buckets}
     table_5 = {"table 5 (predicted, counted)": orders, "table 5 in the engine (predicted, counted)": in_product}
     rates = {f"{a}, {o} order, {n} rows a push": rate for (a, o, n), rate in engine.items()}
-    return report("multijoin-run", figures, series | table_5 | {"engine": rates})
+    return report("multijoin-run", figures, series | table_5 | {"engine": rates, "lazily": lazy})
 
 
 def off(orders: Mapping[str, tuple[float, float]]) -> float:

@@ -256,7 +256,9 @@ class RunningFamily:
         """A step to a clock; the clock of a family never decreases."""
         now = max(self._clock, clock)
         room = Room(self.most_bytes)
-        return Step(kind, self._clock, now, queries, self.functions, streams, tables, self.threads, room, pooled, routed)
+        return Step(
+            kind, self._clock, now, queries, self.functions, streams, tables, self.threads, room, pooled, routed
+        )
 
     def run(self, step: Step) -> Delta:
         """Takes one step; returns its changes."""
