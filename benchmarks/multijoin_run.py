@@ -6,7 +6,7 @@ Table 5 by nested loops in all 24 orders (`WITH (join = 'nested loop', order = â
 higher rates and more distinct values (`RUNS`): by keys and by nested loops, in the best and in the worst order, and in
 the order that it chooses, one row a push, and a hundredth of the window a push. Results are compared by a hash.
 
-With `evaluate` = a hundredth of the window the engine collects rows of 1, 12 or 120 a push, and evaluates them together.
+With `evaluate` = a hundredth of the window the engine collects rows of 1, 12 or 120 a push, and evaluates them at once.
 What a push costs without any evaluation is measured by a family that is never evaluated.
 
 `--evaluate` and `--expire` are given to the engine as options of the family, if it has them.
