@@ -87,10 +87,10 @@ class Host:
 def forced(name: str) -> Iterator[None]:
     """Runs what is pushed inside by one plan."""
     own = RoutedFunctions.place
-    places = {"function first": "before", "probe first": "after"}
+    places = {"function first": 0, "probe first": 1}
     try:
         if name in places:
-            RoutedFunctions.place = lambda *_: places[name]  # type: ignore[assignment, method-assign, return-value]
+            RoutedFunctions.place = lambda *_: places[name]  # type: ignore[assignment, method-assign]
         with plan(name):
             yield
     finally:

@@ -103,7 +103,10 @@ def _probes(join: physical.StemJoin) -> Iterator[str]:
             otherwise = "otherwise " if ranges is not None else ""
             when = "always" if first.always else "where that is cheaper"
             if first.calls_functions:
-                yield f"{name} passes {text(first.condition)} before or after it probes, whichever is cheaper"
+                where = "before or after it probes, whichever is cheaper"
+                if len(order) > 1:
+                    where = "before, between or after its probes, whichever is cheapest"
+                yield f"{name} passes {text(first.condition)} {where}"
             else:
                 yield f"{name} {otherwise}passes {text(first.condition)} first, {when}"
         yield f"{name} probes " + ", then ".join(_probe(join, p) for p in order)

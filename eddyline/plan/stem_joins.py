@@ -55,8 +55,8 @@ def stem_join(
 
     `order`: all inputs in the order in which the changes of each probe the others; None: it follows the data.
 
-    A condition without parameters that calls functions over one input is checked below the join, unless the functions
-    can be called before or after tuples probe (`FirstFilter`). `keep_ranges`: a join by ranges checks it below too."""
+    A condition without parameters that calls functions over one input is checked below the join, unless they can be
+    called before, between or after probes (`FirstFilter`). `keep_ranges`: a join by ranges checks it below too."""
     scanned = range(len(inputs)) if method != "hash" else ()  # a hybrid join chooses its indexes while it runs
     starts = tuple(accumulate((len(i.types) for i in inputs), initial=0))
     parts = conjuncts(condition)
@@ -145,7 +145,7 @@ class _JoinPlanner:
         return replace(join, ranges=range_probes(all_of(conditions), windows, self.starts[:-1]))
 
     def routes_functions(self) -> bool:
-        """Whether all functions over one input can be called before or after its tuples probe."""
+        """Whether all functions over one input can be called before, between or after the probes of its tuples."""
         inputs = {i for p in self.routed for i in self.shape.inputs_of(p)}
         return all(self._first_filter(i) is not None for i in inputs)
 

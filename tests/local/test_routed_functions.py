@@ -14,19 +14,21 @@ import pytest
 
 import eddyline
 from eddyline.operators.evaluate import Failure
-from eddyline.operators.joins import routed_functions
+from eddyline.operators.joins import routed_functions, timed_route, tuple_lineage
 from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.stem_join import StemJoin
 from tests.local.common import row, world
 
-PLACES = ["before", "after"]
+PLACES = [0, 1]  # before and after the only probe of a join of two inputs
 
 
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that advances by a microsecond whenever it is read."""
     ticks = count()
-    monkeypatch.setattr(routed_functions, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6)
+    for module in (routed_functions, timed_route, tuple_lineage):
+        monkeypatch.setattr(module, "time", clock)
 
 
 def joined(function: str, condition: str, partners: int) -> tuple[eddyline.Connection, list[int]]:
@@ -86,12 +88,12 @@ def test_where_few_tuples_have_partners_functions_are_called_for_those_only(cond
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("place", PLACES)
 def test_functions_are_called_once_for_a_tuple_whatever_the_number_of_its_partners(
-    monkeypatch: pytest.MonkeyPatch, place: str, condition: str
+    monkeypatch: pytest.MonkeyPatch, place: int, condition: str
 ) -> None:
     monkeypatch.setattr(RoutedFunctions, "place", lambda *_: place)
     db, calls = joined("wanted", condition, 20)
     assert db.push("quotes", quotes(np.arange(12))).count() == 5 * 20
-    assert sorted(calls) == list(range(12 if place == "before" else 10))
+    assert sorted(calls) == list(range(12 if place == 0 else 10))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -120,12 +122,11 @@ def test_the_place_follows_the_measured_cost_pass_rate_and_partners() -> None:
 
     def place(cost: float, passing: int, stems: float, met: int) -> str:
         routed.eddy.accounts.clear()
-        routed._unsampled = 0
-        for operator, seconds, left in (("functions", cost, passing), ("stems", stems, met)):
-            routed._learn(operator, 100, left, 100 * seconds)
+        routed._learn("functions", 100, passing, 100 * cost)
+        routed.route.learn(0, 100, met, met, 100 * stems)
         (running,) = db.engine.running.values()
         step = running.step(0, running.family.queries.rows(), {})
-        return routed.place(step, running.root.none())
+        return ["before", "after"][routed.place(step, running.root.none())]
 
     assert place(100e-6, 50, 1e-6, 1) == "after", "hardly a tuple has a partner"
     assert place(100e-6, 50, 1e-6, 100) == "before", "all have partners, so calls cannot be saved"
@@ -135,10 +136,10 @@ def test_the_place_follows_the_measured_cost_pass_rate_and_partners() -> None:
 
 
 def test_a_sample_of_probes_decides_the_first_batch_without_calling_functions(steady: None) -> None:
-    for symbol, place in ((50, "after"), (1, "before")):
+    for symbol, place in ((50, 1), (1, 0)):
         db, calls = joined("wanted", CONDITIONS[0], 1)
         db.push("quotes", quotes(np.full(500, symbol))).count()
-        assert tactic(db).places == Counter({place: 500, PLACES[PLACES[0] == place]: 0})
+        assert tactic(db).places == Counter({place: 500})
         assert len(calls) == (0 if symbol == 50 else 500)
 
 
@@ -204,7 +205,7 @@ inverse_of = {"scalar": inverse, "arrow": inverses}
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_tuple_without_a_partner_fails_no_query(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_a_tuple_without_a_partner_fails_no_query(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
     monkeypatch.setattr(RoutedFunctions, "place", lambda *_: place)
     db = world()
     db.function("inverse", inverse, ["BIGINT"], "BIGINT")

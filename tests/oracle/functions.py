@@ -61,6 +61,11 @@ FAMILIES = {
         "SELECT x.a, y.b, z.n FROM r [RANGE 3 SECONDS] AS x, s [RANGE 3 SECONDS] AS y, r [RANGE 4 SECONDS] AS z "
         "WHERE x.a = y.a AND y.a = z.a AND near(x.a, :p) AND known(z.n)",
     ),
+    "g4": (
+        "p INT, q INT",
+        "SELECT x.a, y.b, z.n, v.b AS k FROM r [RANGE 4 SECONDS] AS x, s AS y, r [RANGE 3 SECONDS] AS z, s [NOW] AS v "
+        "WHERE x.a = y.a AND y.b = z.b AND z.a = v.a AND near(x.a, :p) AND inverse(z.a) > :q",
+    ),
     "gg": ("k INT", "SELECT x.a, COUNT(*) AS n FROM r AS x, s AS y WHERE x.a = y.a AND odd(x.a) "
            "GROUP BY x.a HAVING COUNT(*) > :k"),
 }  # fmt: skip
@@ -77,7 +82,7 @@ def filter_query(rnd: Random) -> str:
 
 
 def join_query(rnd: Random) -> str:
-    names = "xyz"[: rnd.choice([2, 2, 2, 3])]
+    names = "xyzv"[: rnd.choice([2, 2, 2, 3, 3, 4])]
     sources = [f"{rnd.choice('rs')}{queries.window(rnd)} AS {x}" for x in names]
     parts = [queries.join_condition(rnd, names[i], names[i + 1]) for i in range(len(names) - 1)]
     parts += [selection(rnd, rnd.choice(names)) for _ in range(rnd.randint(1, 3))]
@@ -143,9 +148,11 @@ def play(seed: int) -> int:
     def order(self: Checks) -> list[int]:
         return routes.sample(range(len(self.clauses)), len(self.clauses))
 
-    place = patch.object(RoutedFunctions, "place", lambda *_: routes.choice(["before", "after"]))
+    def place(self: RoutedFunctions, *_: object) -> int:
+        return routes.randint(0, len(self.route.probes))
+
     try:
-        with place, patch.object(Checks, "order", order):
+        with patch.object(RoutedFunctions, "place", place), patch.object(Checks, "order", order):
             return check(rnd, s)
     except BaseException as e:
         e.add_note(f"functions, seed {seed}\n{s}")

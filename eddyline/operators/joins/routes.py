@@ -73,6 +73,12 @@ class Partial:
             query=None if self.query is None else self.query[which],
         )
 
+    def tuples(self) -> Ints:
+        """The positions of the changes that have results, each once."""
+        present = np.zeros(len(self.changes), np.bool_)
+        present[self.rows[self.origin]] = True
+        return np.nonzero(present)[0]
+
     def column(self, i: int) -> pa.Array:
         """A column of the joined rows."""
         of = bisect_right(self.layout.starts, i) - 1

@@ -5,7 +5,7 @@ changes of an input are built into its SteM after they have probed the others. F
 tactics of that input, in this order:
 
     by ranges      tuples probe groups of the queries' ranges (`by_ranges.py`)
-    functions      user functions are called before or after tuples probe (`routed_functions.py`)
+    functions      user functions are called before, between or after probes (`routed_functions.py`)
     filter first   tuples are filtered by the conditions of queries before they probe (`filter_first.py`)
     probe          tuples probe the SteMs of the other inputs in turn (`probe.py`)
 
