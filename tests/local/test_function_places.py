@@ -18,6 +18,7 @@ from eddyline.operators.evaluate import Failure
 from eddyline.operators.joins import routed_functions, timed_route, tuple_lineage
 from eddyline.operators.joins.routed_functions import RoutedFunctions
 from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.operators.room import Room
 
 Row = dict[str, int]
 Batch = tuple[str, list[Row]]
@@ -161,6 +162,22 @@ def test_rows_and_failing_queries_are_those_of_nested_loops(
     assert Counter((r[0], *r[-8:]) for batch in rows for r in batch) == joined
     assert {query for batch in failures for _, queries in batch for query in queries} == failed
     assert joined and failed
+
+
+@pytest.mark.parametrize("name", ["three", "four, scanned"])
+def test_the_place_does_not_change_what_counts_towards_the_memory_limit(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    own, counted = Room.take, list[tuple[Any, ...]]()
+    monkeypatch.setattr(Room, "take", lambda self, *rows: (counted.append(rows), own(self, *rows)))
+    names, condition = JOINS[name]
+    by_place = []
+    for place in range(len(names)):
+        force(monkeypatch, lambda _, place=place: place)
+        counted.clear()
+        answer(names, condition, batches(names, 1))
+        by_place.append(list(counted))
+    assert by_place[0] and all(counted == by_place[0] for counted in by_place)
 
 
 # calls
