@@ -27,11 +27,9 @@ from eddyline.engine.join_orders import JoinOrders
 from eddyline.engine.parts import InitialPart, Part
 from eddyline.engine.pooling import pooled
 from eddyline.engine.running_family import NO_ROUTES, EngineOptions, Routes, RunningFamily
-from eddyline.engine.shared_joins import SharedJoins
+from eddyline.engine.shared_joins import SharedJoins, take_shared_routes
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.operators.deferred import Outcome, delta_of
-from eddyline.operators.joins.candidates import Candidates
-from eddyline.operators.joins.shared_routes import Arriving
 from eddyline.operators.pool import FamilyMatching, Pool
 from eddyline.sql.catalog import RelationKind, Stream
 from eddyline.state.delta import MIN, Delta
@@ -345,27 +343,13 @@ class Engine(Runner):
         return parts
 
     def _route(self, appended: Mapping[LogName, Delta]) -> tuple[Routes, Set[int]]:
-        """Lets the tuples that were appended to logs take shared routes. Returns by join and input the rows that it may
-        emit, and the families for which nothing changes."""
-        routed: dict[tuple[int, int], Candidates | None] = {}
-        fresh = {id(self.store.logs[name]): int(batch.first.min()) for name, batch in appended.items() if len(batch)}
-        idle, busy = set[int](), set[int]()
-        for name, batch in appended.items():
-            joins = self._shared_joins(name)
-            readers = [r for r in self._reading(name.stream) if self.route(r.family, name.stream) == name.route]
-            joins.prepare(name.stream, readers, self.definitions.functions, self._revision)
-            found = joins.candidates(Arriving(batch, fresh))
-            busy.update(r.family.number for r in readers if found is None or r.family.number not in joins.idle)
-            if found is not None:
-                routed |= found.candidates
-                idle |= joins.idle
-                busy |= found.families
-        return routed, idle - busy
+        """Lets the tuples that were appended to logs take shared routes."""
+        arrived = {name: (self.store.logs[name], batch) for name, batch in appended.items()}
+        return take_shared_routes(self.shared_joins, arrived, self._sharing, self.definitions.functions, self._revision)
 
-    def _shared_joins(self, name: LogName) -> SharedJoins:
-        if name not in self.shared_joins:
-            self.shared_joins[name] = SharedJoins()
-        return self.shared_joins[name]
+    def _sharing(self, name: LogName) -> list[RunningFamily]:
+        """The families that read a log."""
+        return [r for r in self._reading(name.stream) if self.route(r.family, name.stream) == name.route]
 
     def _append(self, rows: Rows) -> dict[LogName, Delta]:
         """Adds the rows of a step to the logs, before any family probes them."""

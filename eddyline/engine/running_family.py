@@ -23,13 +23,14 @@ from eddyline.engine.answers import Answers
 from eddyline.engine.collecting import Collecting
 from eddyline.engine.failures import FamilyFailure
 from eddyline.engine.family import MOST_BYTES, Family
-from eddyline.errors import StateError
+from eddyline.engine.operator_state import load_operators, save_operators
+from eddyline.engine.retention import Retention
 from eddyline.index.runtime import garbage
 from eddyline.operators.attach import Attach
-from eddyline.operators.base import Operator, Step
+from eddyline.operators.base import Step
 from eddyline.operators.build import build
 from eddyline.operators.deferred import Deferred, Outcome, delta_of
-from eddyline.operators.evaluate import Functions, evaluate
+from eddyline.operators.evaluate import Functions
 from eddyline.operators.filter import Filter
 from eddyline.operators.joins.candidates import Candidates
 from eddyline.operators.joins.deferred_candidates import DeferredCandidates
@@ -38,10 +39,7 @@ from eddyline.operators.joins.stems import Logs, Tables, own_log
 from eddyline.operators.pool import FamilyMatching
 from eddyline.operators.project import Project
 from eddyline.operators.room import Room
-from eddyline.operators.rows_window import CountWindow
 from eddyline.operators.scan import StreamScan
-from eddyline.plan.expressions import params_of
-from eddyline.plan.nodes import Node, Stream
 from eddyline.plan.physical_planner import physical_plan
 from eddyline.routing.filter_eddy import Lookups
 from eddyline.sql.bound import StreamSource, TableSource, sources
@@ -99,13 +97,13 @@ class RunningFamily:
         self.earlier_lookups = Lookups()  # before it was restored
         self._uncounted: Deferred | None = None
         self._forgotten: list[int] = []
-        self._reach: dict[str, tuple[tuple[int, int], int]] = {}  # by stream: (version and live queries, reach)
         self.streams = {s.stream.lower() for s in sources(family.bound.query) if isinstance(s, StreamSource)}
         self.tables = {s.table.lower() for s in sources(family.bound.query) if isinstance(s, TableSource)}
         # With policy 'max', a log may hold tuples that a family of several streams has not seen.
         several_clocks = options.clock == "max" and len(self.streams) > 1
         self.logs: dict[str, StreamLog] = {}  # by stream, those that its operators read
         self.root = build(family.physical, own_log if several_clocks else partial(self._open, logs), tables)
+        self._retention = Retention(family, self.root, functions)
         self.initial: InitialAnswers | None = None
         self.answer: Answers | None = None
         self.recomputable = family.physical.recomputable and not several_clocks
@@ -317,49 +315,24 @@ class RunningFamily:
         rows = rows.take((rows.ts <= clock) & (clock <= rows.exp)).spread()
         return pa.table(list(rows.columns), names=[f.name for f in self.family.fields])
 
-    def needs_log(self, stream: str) -> bool:
-        """Whether it reads the log of a stream: its joins do, or snapshots are recomputed from it."""
-        if not len(self.family.queries) or stream not in self.streams:
-            return False
-        return stream in self.logs or (self.snapshots and self.recomputable and self.family.has_snapshot)
-
     def reach(self, stream: str) -> int:
         """The length of its widest time window on a stream, in microseconds."""
-        queries = self.family.queries.rows()
-        known, widest = self._reach.get(stream, (None, 0))
-        version = queries.version, self.family.queries.live  # the version alone does not change with drops
-        if known != version:
-            widest = self._widest(stream, queries)
-            self._reach[stream] = version, widest
-        return widest
-
-    def _widest(self, stream: str, queries: QueryRows) -> int:
-        widest = 0
-        for node in _stream_nodes(self.family.plan, stream):
-            if node.window.kind == "rows":
-                continue  # `CountWindow.needed_from`
-            if node.window.size is None:
-                return MAX
-            live = queries.live()
-            size = node.window.size
-            sizes = evaluate(size, (), queries.params_at(params_of(size), live), len(live), self.functions)
-            widths = sizes.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-            widest = max(widest, int(widths.max(initial=0)))
-        return widest
+        return self._retention.reach(stream)
 
     def needs_from(self, stream: str) -> tuple[int, int]:
         """The least event time and the least arrival number of the tuples that it needs of a stream's log."""
-        if self.clock == MIN:
-            return MIN, self.oldest()
-        queries, before = self.family.queries.rows(), max(MIN, self.clock - self.reach(stream))
-        counting = (o for o in self.root.walk() if isinstance(o, CountWindow) and o.stream == stream)
-        before = min([before, *(o.needed_from(queries, self.functions, self.clock) for o in counting)])
-        return before, self.oldest()
+        return self._retention.needed_from(stream, self.clock), self.oldest()
 
     def oldest(self) -> int:
         """The arrival number from which tuples are visible to its oldest query."""
         oldest = self.family.queries.rows().oldest
         return MAX if oldest is None else oldest
+
+    def needs_log(self, stream: str) -> bool:
+        """Whether it reads the log of a stream: its joins do, or snapshots are recomputed from it."""
+        if not len(self.family.queries) or stream not in self.streams:
+            return False
+        return stream in self.logs or (self.snapshots and self.recomputable and self.family.has_snapshot)
 
     def forget(self, queries: Iterable[int]) -> bool:
         """Notes dropped queries, which get no more changes. Returns whether compaction is worth its cost."""
@@ -389,7 +362,7 @@ class RunningFamily:
 
     def save(self) -> dict[str, Saved]:
         self.compact()
-        saved = {f"{i}.{name}": t for i, o in enumerate(self.root.walk()) for name, t in o.save().items()}
+        saved = save_operators(self.root)
         if self.answer is not None:
             saved["answer"] = self.answer.save()
         if self.collecting is not None:
@@ -405,8 +378,7 @@ class RunningFamily:
 
     def load(self, saved: Mapping[str, Saved], clock: int, changes: int | None, reached: int) -> None:
         """Restores what `save` returned; `reached` is the clock of its streams at that time."""
-        for operator, own in self._matched(saved):
-            operator.load(own, self.functions)
+        load_operators(self.root, saved, self.functions, self.family.name)
         if self.answer is not None:
             self.answer.load(saved["answer"])
         if self.collecting is not None:
@@ -414,28 +386,6 @@ class RunningFamily:
         if self._expire_every is not None:
             self._expired = as_table(saved["expired"]).column("clock")[0].as_py()
         self.clock, self._changes = clock, changes
-
-    def _matched(self, saved: Mapping[str, Saved]) -> list[tuple[Operator, dict[str, pa.Table]]]:
-        """The saved tables of each operator with state; stateful operators have the same order in every version."""
-        tables: dict[int, dict[str, pa.Table]] = {}
-        for key, table in saved.items():
-            number, _, name = key.partition(".")
-            if name:
-                tables.setdefault(int(number), {})[name] = as_table(table)
-        walked = self.root.walk()
-        keeping = [i for i, o in enumerate(walked) if type(o).save is not Operator.save]
-        numbers = keeping if len(tables) == len(keeping) else sorted(tables)
-        if not set(numbers) <= set(keeping):
-            raise StateError(
-                f"The state of family {self.family.name!r} was saved by a version that runs it in another way.",
-                hint="Use the version that saved it, or start without the saved state.",
-            )
-        return [(walked[i], table) for i, (_, table) in zip(numbers, sorted(tables.items()), strict=True)]
-
-
-def _stream_nodes(node: Node, stream: str) -> list[Stream]:
-    own = [node] if isinstance(node, Stream) and node.source.stream.lower() == stream else []
-    return own + [n for i in node.inputs for n in _stream_nodes(i, stream)]
 
 
 def arrived(columns: list[pa.Array], ts: Ints, start: int) -> Delta:

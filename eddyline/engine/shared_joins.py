@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import numpy as np
 
-from eddyline.engine.running_family import RunningFamily
+from eddyline.engine.running_family import Routes, RunningFamily
 from eddyline.operators.evaluate import Functions
+from eddyline.operators.joins.candidates import Candidates
 from eddyline.operators.joins.route_tables import Member
 from eddyline.operators.joins.shared_routes import Arriving, Routed, SharedRoutes
 from eddyline.operators.joins.stem_join import StemJoin
 from eddyline.operators.scan import StreamScan
+from eddyline.state.delta import Delta
+from eddyline.state.store.store import LogName
+from eddyline.state.store.stream_log import StreamLog
 
 FEWEST_JOINS = 4  # that justify shared routes
 MOST_QUERIES = 64  # of a family; a larger one has an index of its own, which costs a tuple less
@@ -80,6 +84,32 @@ class SharedJoins:
         if known is not None and known[0] is running and known[1] == running.order_version:
             return known
         return running, running.order_version, members_of(running, stream)
+
+
+def take_shared_routes(
+    shared: dict[LogName, SharedJoins],
+    arrived: Mapping[LogName, tuple[StreamLog, Delta]],
+    readers_of: Callable[[LogName], Sequence[RunningFamily]],
+    functions: Functions,
+    revision: int,
+) -> tuple[Routes, Set[int]]:
+    """Lets the tuples that were appended to logs in a step take shared routes. Returns by join and input the rows that
+    it may emit, and the families for which nothing changes."""
+    routed: dict[tuple[int, int], Candidates | None] = {}
+    fresh = {id(log): int(batch.first.min()) for log, batch in arrived.values() if len(batch)}
+    idle, busy = set[int](), set[int]()
+    for name, (_, batch) in arrived.items():
+        if name not in shared:
+            shared[name] = SharedJoins()
+        joins, readers = shared[name], readers_of(name)
+        joins.prepare(name.stream, readers, functions, revision)
+        results = joins.candidates(Arriving(batch, fresh))
+        busy.update(r.family.number for r in readers if results is None or r.family.number not in joins.idle)
+        if results is not None:
+            routed |= results.candidates
+            idle |= joins.idle
+            busy |= results.families
+    return routed, idle - busy
 
 
 def members_of(running: RunningFamily, stream: str) -> list[Member]:
