@@ -142,7 +142,7 @@ class Definitions:
         self.splits: dict[int, Split] = {}
         self.quarantined: dict[int, dict[int, str]] = {}  # by family and query: the error
         self.scripts: set[str] = set()  # digests of the script's statements that were applied
-        self.leaving: Mapping[int, set[int]] = {}  # by family: queries that the next actions add and drop again
+        self.leaving: Mapping[int, Ints] = {}  # by family: queries that the next actions add and drop again
         self.runner = Runner()
         self.names = NameKeeper()
         self._bodies = PlainBodies() if bodies is None else bodies
@@ -262,8 +262,8 @@ class Definitions:
         names, params = action.names, action.params
         owned = self.share.owned(ids, self.splits.get(family.number))
         leaving = self.leaving.get(family.number)
-        if leaving:
-            stays = ~np.isin(ids, list(leaving))
+        if leaving is not None:
+            stays = ~np.isin(ids, leaving)
             owned = stays if owned is None else owned & stays
         if owned is not None:
             ids, names, params = ids[owned], names.filter(owned), tuple(p.filter(owned) for p in params)

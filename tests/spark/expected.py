@@ -1,7 +1,8 @@
 """What a pipeline must deliver for given micro-batches, by the in-process host, and what its sink holds.
 
-Within a micro-batch the catalog changes first, then tables, then the rows of all streams together. A row is late if it
-is behind the watermark at the start of the micro-batch; rows of one micro-batch have no order among them.
+Within a micro-batch the catalog changes first, then tables, then the rows of all streams together. A query that is
+registered and dropped again before the micro-batch is never started and gets no answer. A row is late if it is behind
+the watermark at the start of the micro-batch; rows of one micro-batch have no order among them.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class InProcess(Player):
 def expected(delays: Mapping[str, int], batches: Iterable[Batch]) -> Expected:
     player, arrivals, late = InProcess(delays), Arrivals(delays), {s: [] for s in delays}
     for batch in batches:
-        for event in (*batch.events, *batch.changes):
+        for event in (*batch.lasting_events(), *batch.changes):
             player.play(event)
         arrived = {s: arrivals.take(s, parts) for s, parts in batch.rows.items()}
         for stream, (_, behind) in arrived.items():
@@ -120,7 +121,7 @@ def told(delays: Mapping[str, int], batches: Iterable[Batch]) -> tuple[Reference
     for name in queries.TABLES:
         ref.create_table(name)
     for batch in batches:
-        for event in (*batch.events, *batch.changes):
+        for event in (*batch.lasting_events(), *batch.changes):
             tell(ref, player, event)
         for stream, parts in batch.rows.items():
             ref.push(stream, arrivals.take(stream, parts)[0])

@@ -56,6 +56,27 @@ class Batch:
             found.setdefault(table, []).append(changes_table(table, inserts, deletes))
         return found
 
+    def lasting_events(self) -> list[Event]:
+        """The changes of the catalog without queries that are registered and dropped again: these are never started."""
+        registered = {q for e in self.events for q in _registered(e)}
+        dropped = {e[1] for e in self.events if e[0] == "drop"} & registered
+        found: list[Event] = []
+        for e in self.events:
+            if e[0] == "family":
+                e = e[0], e[1], [row for row in e[2] if row["query"] not in dropped]
+            if (e[0] == "family" and e[2]) or (e[0] != "family" and e[1] not in dropped):
+                found.append(e)
+        return found
+
+
+def _registered(event: Event) -> list[str]:
+    match event:
+        case ("register", name, _):
+            return [name]
+        case ("family", _, rows):
+            return [row["query"] for row in rows]
+    return []
+
 
 def families_of(batches: Iterable[Batch]) -> list[str]:
     return sorted({e[1] for batch in batches for e in batch.events if e[0] == "family"})

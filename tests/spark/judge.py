@@ -83,7 +83,7 @@ class Judge:
         self.compared: Counter[str] = Counter()  # what was held against the reference, and how often
 
     def take(self, batch: Batch) -> None:
-        for event in (*batch.events, *batch.changes):
+        for event in (*batch.lasting_events(), *batch.changes):
             if event[0] == "drop":
                 self._hold(event[1])
             event = self.host.by_key(event)

@@ -36,12 +36,10 @@ def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> l
     commit = 0
     while (file := checkpoint / "offsets" / str(len(found))).exists():
         offset = offset_in(file.read_text())
-        now, amended = in_force(checkpoint / "eddyline", len(found), offset["commit"])
+        now, _ = in_force(checkpoint / "eddyline", len(found), offset["commit"])
         batch = Batch(now=offset["now"])
         for number in range(commit + 1, now + 1):
             batch.events += commits.get(number, [])
-        if amended:
-            batch.events = _lasting(batch.events)
         offsets = [json.loads(line) if line.startswith("{") else {} for line in file.read_text().splitlines()[2:]]
         for source, offset in enumerate(offsets):
             first = before[source].get("logOffset", -1) if before else -1
@@ -50,28 +48,6 @@ def micro_batches(checkpoint: Path, commits: Mapping[int, Sequence[Event]]) -> l
         found.append(batch)
         before, commit = offsets, now
     return found
-
-
-def _lasting(events: Sequence[Event]) -> list[Event]:
-    """Without queries that come and go among them: in an amended micro-batch they are never started."""
-    came = {q for e in events for q in _come(e)}
-    gone = {e[1] for e in events if e[0] == "drop"} & came
-    found: list[Event] = []
-    for e in events:
-        if e[0] == "family":
-            e = e[0], e[1], [row for row in e[2] if row["query"] not in gone]
-        if (e[0] == "family" and e[2]) or (e[0] != "family" and e[1] not in gone):
-            found.append(e)
-    return found
-
-
-def _come(event: Event) -> list[str]:
-    match event:
-        case ("register", name, _):
-            return [name]
-        case ("family", _, rows):
-            return [row["query"] for row in rows]
-    return []
 
 
 def _files(log: Path, first: int, last: int) -> list[Path]:

@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from eddyline.engine import engine
-from eddyline.engine.actions import AddQueries, Define, DropQueries, NewFamily, RemoveFamily, Undefine
+from eddyline.engine.actions import AddQueries, Define, DropQueries, NewFamily, Quarantine, RemoveFamily, Undefine
 from eddyline.engine.family import Family
 from eddyline.engine.running_family import RunningFamily
 from eddyline.errors import CatalogError
@@ -227,7 +227,10 @@ def test_netted_commits_start_nothing_that_they_remove() -> None:
     new = [NewFamily(n, f"f{n}", "declared", "") for n in (4, 5)]
     names = pa.array(["a", "b"])
     added = [AddQueries(n, names, ()) for n in (3, 4, 5)]
-    drop = DropQueries(5, np.array([1]))
-    found = net([Define("x"), *new, *added, RemoveFamily(4), drop, RemoveFamily(3), Undefine("sink", "x")], {3, 9})
-    assert found.actions == [RemoveFamily(3), Define("x"), new[1], added[2], drop, Undefine("sink", "x")]
-    assert found.removed == {5: {1}}
+    drop, quarantine, end = DropQueries(5, np.array([1])), Quarantine(3, (7,), "for a reason"), RemoveFamily(3)
+    given = [Define("x"), *new, *added, quarantine, RemoveFamily(4), drop, end, Undefine("sink", "x")]
+    amended = net(given, {3, 9}, "first")
+    assert amended.actions == [end, Define("x"), new[1], added[2], drop, Undefine("sink", "x")]
+    planned = net(given, {3, 9}, "in order")
+    assert planned.actions == [Define("x"), new[1], added[2], quarantine, drop, end, Undefine("sink", "x")]
+    assert [n.removed[5].tolist() for n in (amended, planned)] == [[1], [1]]

@@ -25,7 +25,10 @@ from tests.spark.inputs import Batch, World, carry_out, families_of, script
 
 NIGHTLY = os.environ.get("EDDYLINE_NIGHTLY") == "1"
 SEEDS = [*range(200 if NIGHTLY else 3)]
-FOUND = [13]  # commits were let go of that a micro-batch done again still needed
+FOUND = [
+    13,  # commits were trimmed that a replayed micro-batch still needed
+    34,  # a query that was dropped before its first micro-batch was answered, unless the catalog had a snapshot
+]
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +61,7 @@ class Twice(Bare):
 
 
 @pytest.mark.usefixtures("split")
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))
 def test_a_bucket_that_was_brought_back_answers_like_one_that_was_never_gone(seed: int, tmp_path: Path) -> None:
     world = World(Random(f"twice {seed}"))
     batches = [world.batch() for _ in range(12)]

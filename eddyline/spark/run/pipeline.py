@@ -143,7 +143,8 @@ class Pipeline:
     # queries
 
     def execute(self, sql: str) -> Any:
-        """Runs a statement or a script; what it changes takes effect at the next micro-batch."""
+        """Runs a statement or a script; what it changes takes effect at the next micro-batch. A query that is dropped
+        before that is never started."""
         return self.catalog.execute(sql)
 
     def register(self, family: str, table: Any) -> None:
