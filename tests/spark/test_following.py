@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from eddyline.engine.actions import Action
+from eddyline.engine.definitions import Definitions
 from eddyline.spark.catalog import logged
+from eddyline.spark.catalog.commits import CommitLog
+from eddyline.spark.catalog.following import Follower
+from eddyline.spark.catalog.pipeline_catalog import PipelineCatalog
+from tests.spark.bare import BrokenOff
 from tests.spark.expected import delivered
 from tests.spark.inline import Inline
 
@@ -68,3 +76,55 @@ def test_a_family_that_is_dropped_before_the_next_micro_batch_gets_no_new_querie
     inline.catalog.execute("INSERT INTO t VALUES (3); DROP QUERY FAMILY f")
     inline.step({})
     assert answered(inline) == {"a": 3}, "what changed before the drop is delivered"
+
+
+def test_a_snapshot_that_is_written_after_a_step_does_not_change_its_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other actions, queries would be answered together with others, and rows would get other positions."""
+    monkeypatch.setattr(logged, "COMMITS", 1)
+    monkeypatch.setattr(logged, "MOST_COMMITS", 1)
+    catalog = PipelineCatalog(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    catalog.execute(SCRIPT)
+    catalog.register("f", lo("a"))
+    with monkeypatch.context() as not_yet:
+        not_yet.setattr(catalog, "_write_snapshot", lambda: None)
+        catalog.register("f", lo("b"))
+    before = applied(catalog.log)
+    catalog._write_snapshot()
+    assert applied(catalog.log) == before
+
+
+@pytest.mark.parametrize("removed", range(8))
+def test_a_snapshot_replaces_the_commits_that_were_trimmed(
+    removed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if trimming was broken off after some files."""
+    monkeypatch.setattr(logged, "COMMITS", 3)
+    monkeypatch.setattr(logged, "MOST_COMMITS", 3)
+    catalog = PipelineCatalog(CommitLog(tmp_path / "ck" / "eddyline" / "catalog"))
+    catalog.execute(SCRIPT)
+    for name in "abcde":
+        catalog.register("f", lo(name))
+    assert catalog.log.snapshot_before(catalog.version - 1) == 3
+    assert catalog.log.snapshot_before(catalog.version) == 6
+    lives = iter([*range(removed), None])
+
+    def mortal_unlink(file: Path, missing_ok: bool = False) -> None:
+        if next(lives) is None:
+            raise BrokenOff
+        os.unlink(file)
+
+    monkeypatch.setattr(Path, "unlink", mortal_unlink)
+    with suppress(BrokenOff):
+        catalog.log.trim(catalog.version)
+    definitions = Definitions()
+    Follower(catalog.log, definitions).define(catalog.version)
+    assert len(definitions.families[1].queries) == 5
+
+
+def applied(log: CommitLog) -> list[type[Action]]:
+    """The actions that an engine applies in its first step."""
+    found: list[type[Action]] = []
+    Follower(log, Definitions()).move_to(log.latest(), lambda action: found.append(type(action)) or [])
+    return found

@@ -143,10 +143,14 @@ class CommitLog:
         return self._write(self._file(number, "snapshot"), number, snapshot)
 
     def trim(self, needed: int) -> None:
-        """Removes commits and snapshots that only versions before `needed` need."""
+        """Removes commits and snapshots that only versions before `needed` need.
+
+        The oldest are removed first: if the commit after a snapshot is there, all later ones are, even if this call is
+        interrupted.
+        """
         base = self.snapshot_before(needed)
         for kind, last in (("commit", base), ("snapshot", base - 1)):
-            for number in self._numbers(kind):
+            for number in sorted(self._numbers(kind)):
                 if number <= last:
                     self._file(number, kind).unlink(missing_ok=True)
 

@@ -52,11 +52,20 @@ class Follower:
     def _unapplied(self, version: int) -> Iterator[tuple[int, list[Action]]]:
         """The commits up to a version that were not applied yet, with their numbers; if none was, a snapshot replaces
         the first ones."""
-        base = self.log.snapshot_before(version) if not self.version else 0
+        base = self._base(version) if not self.version else 0
         if base:
             yield base, self.log.read_snapshot(base)
         for number in range(max(self.version, base) + 1, version + 1):
             yield number, self.log.read(number)
+
+    def _base(self, version: int) -> int:
+        """The snapshot to start from; 0: there is none.
+
+        The snapshot of a commit is written after it, and before the next commit. That of the last commit may therefore
+        appear between a step and its replay; it is used only where the commits before it were trimmed.
+        """
+        earlier = self.log.snapshot_before(version - 1)
+        return earlier if self.log.has(earlier + 1) else self.log.snapshot_before(version)
 
     def can_move_to(self, version: int) -> bool:
         return self.version == version or (self.version < version and self.log.has(self.version + 1))
