@@ -28,6 +28,7 @@ SEEDS = [*range(200 if NIGHTLY else 3)]
 FOUND = [
     13,  # commits were trimmed that a replayed micro-batch still needed
     34,  # a query that was dropped before its first micro-batch was answered, unless the catalog had a snapshot
+    51,  # the segments of a table differed after a restore, and with them the order of joined rows
 ]
 
 

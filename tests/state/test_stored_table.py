@@ -55,3 +55,27 @@ def test_a_view_of_some_rows_is_not_changed_by_a_later_change() -> None:
     table.change(np.array([1]), columns_of([(2, "b"), (3, "c")]))
     assert before.columns[0].to_pylist() == [1, 2]
     assert table.rows(0, 2).columns[0].to_pylist() == [2, 3]
+
+
+def test_a_saved_table_and_a_loaded_one_are_divided_alike_afterwards() -> None:
+    rnd = Random("divided")
+    for _ in range(100 * TIMES):
+        rows = [(i, "a") for i in range(rnd.randint(0, 5))]
+        saved = StoredTable(columns_of(rows))
+        for _ in range(rnd.randint(0, 3)):
+            rows += [(len(rows), "b")] * rnd.randint(1, 4)
+            saved.change(None, columns_of(rows))
+            if rnd.random() < 0.5:
+                saved.segments()
+        saved.divide_anew()
+        loaded = StoredTable(columns_of([]))
+        loaded.load(saved.columns)
+        for _ in range(3):
+            kept = None if rnd.random() < 0.7 or not rows else np.arange(len(rows) - 1)
+            rows = rows[: None if kept is None else -1] + [(len(rows), "c")] * rnd.randint(0, 4)
+            ends = []
+            read = rnd.random() < 0.5
+            for table in (saved, loaded):
+                table.change(kept, columns_of(rows))
+                ends.append([s.stop for s in table.segments()] if read else [])
+            assert ends[0] == ends[1]

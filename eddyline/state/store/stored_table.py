@@ -3,7 +3,8 @@
 Columns are immutable and replaced by every change, so whoever holds some sees the table as it was. A row is identified
 by its position until the next change. New rows are at the end: they are added to the indexes. Deleted rows are taken
 out of the chains, in one pass and without hashing a key. Segments are as in `stream_log.py`: each is at least twice as
-long as the next; deleting divides the table anew.
+long as the next; deleting divides the table anew. A table that was saved and one that was loaded have one segment and
+go on alike, whenever segments are next asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class StoredTable:
         """Replaces all rows."""
         self.columns = tuple(columns)
         self._indexes: dict[Hashable, KeyIndex] = {}
-        self._segments: list[LogSegment] = []
+        self._segments = self._one_segment()
 
     @property
     def nbytes(self) -> int:
@@ -75,4 +76,7 @@ class StoredTable:
     def divide_anew(self) -> None:
         """Makes it one segment, as after `load`."""
         if len(self.segments()) > 1:
-            self._segments = []
+            self._segments = self._one_segment()
+
+    def _one_segment(self) -> list[LogSegment]:
+        return [LogSegment(0, len(self))] if len(self) else []
