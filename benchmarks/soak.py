@@ -96,7 +96,8 @@ def main() -> bool:
             feed.passed(f.batch)
             heap, residents = memory(jvm)
             size = f.state_bytes / 2**20
-            seen.append({"rows": f.rows, "state": f.state_rows, "bytes": size, "jvm": heap, "residents": residents})
+            state = f.state_rows + f.shared_rows
+            seen.append({"rows": f.rows, "state": state, "bytes": size, "jvm": heap, "residents": residents})
 
         pipe.listen(note)
         feed.start()

@@ -166,7 +166,8 @@ def _standing(f: BatchFigures, totals: Totals, now: float) -> RenderableType:
     grid.add_row("lag", "–" if lag is None else duration(lag), waiting)
     lookups = totals.cache_hits + totals.cache_misses
     hits = f"{totals.cache_hits / lookups:.0%} found in memory" if lookups else ""
-    grid.add_row("state", size(f.state_bytes), _joined(f"{f.state_rows:,} rows", hits))
+    shared = f"{f.shared_rows:,} of them shared" if f.shared_rows else ""
+    grid.add_row("state", size(f.state_bytes), _joined(f"{f.state_rows + f.shared_rows:,} rows", shared, hits))
     grid.add_row("batch", duration(f.seconds), bar(f.split))
     grid.add_row("", "", legend(f.split))
     return grid

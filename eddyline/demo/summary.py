@@ -41,7 +41,7 @@ def summary(record: Record, sink: Path) -> str:
         ("latency", latency(record)),
         ("micro-batches", f"{len(record.batches)}; median {duration(float(np.median(seconds)))}, "
          f"slowest {duration(max(seconds))}, the first {duration(first.seconds)}"),
-        ("state", f"{size(last.state_bytes)}, {last.state_rows:,} rows; "
+        ("state", f"{size(last.state_bytes)}, {last.state_rows + last.shared_rows:,} rows; "
          f"{hits / lookups if lookups else 0:.0%} of {lookups:,} buckets found in memory"),
     ]  # fmt: skip
     width = max(len(name) for name, _ in lines)

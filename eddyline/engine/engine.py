@@ -408,6 +408,10 @@ class Engine(Runner):
 
     # logs
 
+    def shared_rows(self) -> int:
+        """The number of rows in logs and tables, each of which is stored once for all families."""
+        return sum(map(len, self.store.logs.values())) + sum(map(len, self.definitions.tables.values()))
+
     def _evict_some(self) -> None:
         """Drops rows of logs that have grown a lot since they were last checked."""
         for name, log in list(self.store.logs.items()):

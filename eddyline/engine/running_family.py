@@ -356,7 +356,13 @@ class RunningFamily:
         return [self.earlier_lookups, *(index.lookups for o in self.root.walk() for index in o.indexes())]
 
     def state_rows(self) -> int:
+        """The number of rows that only this family has."""
         return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)
+
+    def shared_rows(self) -> int:
+        """The number of rows in the logs and tables that its operators read and that other families may read too."""
+        stores = {id(store): store for o in self.root.walk() for store in o.shared_stores()}
+        return sum(len(store) for store in stores.values())
 
     # saving
 

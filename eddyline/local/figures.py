@@ -52,7 +52,8 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
     elif analyze:
         running = db.engine.running[family.number]
         changes = "not counted" if running.changes is None else running.changes
-        lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  rows of state: {running.state_rows()}")
+        rows = f"rows of state: {running.state_rows()}  shared rows: {running.shared_rows()}"
+        lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  {rows}")
         if running.collecting is not None:
             lines.append(f"collected: {running.collected} tuples up to {event_time(running.reached)}")
         for o in running.root.walk():
@@ -97,13 +98,18 @@ def _pool(db: Connection, family: int) -> list[str]:
 
 
 def stats(db: Connection) -> dict[str, Any]:
-    """Counters in total, per stream, per family and per function; None where changes are not counted."""
+    """Counters in total, per stream, per family and per function; None where changes are not counted.
+
+    `state_rows` are rows that one family alone has. `shared_rows` are those of logs and tables: in total each log and
+    table counts once, for a family those count that it reads."""
     clocks, running = db.engine.clocks.streams, db.engine.running.values()
     return {
         "queries": sum(len(f.queries) for f in db.registry if f.kind != "view"),
         "rows": sum(c.arrived for c in clocks.values()),
         "late": sum(c.late for c in clocks.values()),
         "changes": _sum(r.changes for r in running),
+        "state_rows": sum(r.state_rows() for r in running),
+        "shared_rows": db.engine.shared_rows(),
         "lookups": _lookups(
             [*(x for r in running for x in r.lookups()), *(p.lookups for p in db.engine.pools.values())]
         ),
@@ -125,6 +131,7 @@ def stats(db: Connection) -> dict[str, Any]:
                 "queries": len(r.family.queries),
                 "changes": r.changes,
                 "state_rows": r.state_rows(),
+                "shared_rows": r.shared_rows(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
                 "lookups": _lookups(r.lookups()),

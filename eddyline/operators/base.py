@@ -21,6 +21,8 @@ from eddyline.plan.physical import PhysicalNode
 from eddyline.state.delta import Delta, empty
 from eddyline.state.pages import Saved
 from eddyline.state.query_table import QueryRows
+from eddyline.state.store.stored_table import StoredTable
+from eddyline.state.store.stream_log import StreamLog
 
 if TYPE_CHECKING:
     from eddyline.operators.attach import Attach
@@ -92,8 +94,12 @@ class Operator:
         return ()
 
     def size(self) -> int:
-        """The number of rows in its state."""
+        """The number of rows in its state, without those of shared stores."""
         return 0
+
+    def shared_stores(self) -> Sequence[StreamLog | StoredTable]:
+        """The logs and tables that it reads and that other families may read too."""
+        return ()
 
     def save(self) -> dict[str, Saved]:
         return {}

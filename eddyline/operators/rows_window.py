@@ -25,6 +25,7 @@ from eddyline.state.delta import MAX, MIN, Delta
 from eddyline.state.pages import Saved
 from eddyline.state.query_table import QueryRows
 from eddyline.state.saved_tables import loaded_ints
+from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 
 
@@ -97,7 +98,10 @@ class CountWindow(Operator):
         self.log.eviction_due = True
 
     def size(self) -> int:
-        return len(self.log)
+        return 0 if self.shared else len(self.log)
+
+    def shared_stores(self) -> Sequence[StreamLog | StoredTable]:
+        return [self.log] if self.shared else []
 
     def save(self) -> dict[str, Saved]:
         seen = pa.table({"seen": [self.seen]})

@@ -54,7 +54,7 @@ def fingerprint(db: Connection) -> tuple[Any, ...]:
         ],
         len(db.registry.names),
         sorted(db.engine.running),
-        [(n, r.clock, r.changes, r.state_rows()) for n, r in sorted(db.engine.running.items())],
+        [(n, r.clock, r.changes, r.state_rows(), r.shared_rows()) for n, r in sorted(db.engine.running.items())],
         {name: rows.to_arrow().to_pydict() for name, rows in db.definitions.tables.items()},
         {name: (c.high, c.floor, c.arrived, c.late) for name, c in db.engine.clocks.streams.items()},
         {name: len(log) for name, log in db.engine.store.logs.items() if len(log)},

@@ -320,6 +320,20 @@ def test_a_run_has_its_figures_and_tells_listeners(spark: SparkSession, tmp_path
     assert run.error() is None and not run.isActive
 
 
+def test_rows_that_families_share_are_summed_over_buckets_and_shown_once(progress: Progress) -> None:
+    port = serve(progress, 0, "127.0.0.1")
+    found = json.loads(json.dumps(RECORDED[1]))
+    for r, rows in zip(found["reports"], (1000, 2000), strict=True):
+        r["shared_rows"] = rows
+    write_reports(progress.own, found["batch"], found["reports"], found["seconds"])
+    progress.heard(found["said"])
+    figures = progress.latest
+    assert figures is not None
+    assert (figures.state_rows, figures.shared_rows) == (12, 3000)
+    assert "3,012 rows   3,000 of them shared" in text(display.screen("t", "", figures, Totals(), 0.0, 1.0))
+    assert scrape(port)["eddyline_shared_rows"] == 3000
+
+
 def test_functions_that_fail_are_summed_over_buckets_and_shown(progress: Progress) -> None:
     found = json.loads(json.dumps(RECORDED[0]))
     told = {"function": "bad", "first": "bad(1): TypeError: [1] is not a value of INT"}

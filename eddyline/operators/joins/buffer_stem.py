@@ -35,6 +35,10 @@ class BufferStem:
         return len(self.buffer)
 
     @property
+    def shared_store(self) -> None:
+        return None
+
+    @property
     def nbytes(self) -> int:
         return self.buffer.nbytes
 

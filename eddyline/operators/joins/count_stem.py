@@ -84,6 +84,10 @@ class CountStem(ReadsElsewhere):
         return 0
 
     @property
+    def shared_store(self) -> StreamLog | None:
+        return self.log if self.window.shared else None
+
+    @property
     def nbytes(self) -> int:
         return self.log.nbytes
 

@@ -45,6 +45,10 @@ class LogStem:
         return len(self.log)
 
     @property
+    def shared_store(self) -> StreamLog | None:
+        return self.log if self.shared else None
+
+    @property
     def nbytes(self) -> int:
         return self.log.nbytes
 

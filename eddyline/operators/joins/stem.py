@@ -23,6 +23,8 @@ from eddyline.operators.evaluate import Functions
 from eddyline.plan.physical import Key
 from eddyline.state.delta import Delta
 from eddyline.state.pages import Saved
+from eddyline.state.store.stored_table import StoredTable
+from eddyline.state.store.stream_log import StreamLog
 
 
 class Matches(NamedTuple):
@@ -143,8 +145,12 @@ class Stem(Protocol):
         """Restores saved rows."""
 
     @property
+    def shared_store(self) -> StreamLog | StoredTable | None:
+        """The log or table that has its rows, if other families may read it too."""
+
+    @property
     def nbytes(self) -> int:
-        """The bytes of its rows and indexes; those of a shared log count for everyone who reads it."""
+        """The bytes of its rows and indexes; those of a shared store count for everyone who reads it."""
 
     def segments(self, step: Step, key: int) -> Sequence[StemSegment]:
         """The visible rows in parts, for searches by ranges."""

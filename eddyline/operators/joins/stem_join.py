@@ -40,6 +40,8 @@ from eddyline.plan.join_shape import JoinShape
 from eddyline.plan.stem_joins import replanned
 from eddyline.state.delta import Delta, concat
 from eddyline.state.pages import Saved
+from eddyline.state.store.stored_table import StoredTable
+from eddyline.state.store.stream_log import StreamLog
 
 ABSENT = object()  # an input without shared routes
 # In the order in which they are tried; each returns None if it is not planned for an input. The last resort is `Probe`.
@@ -203,6 +205,9 @@ class StemJoin(Operator):
 
     def size(self) -> int:
         return len(self.stems)
+
+    def shared_stores(self) -> Sequence[StreamLog | StoredTable]:
+        return self.stems.shared_stores()
 
     def save(self) -> dict[str, Saved]:
         if self.orders.checked is None:

@@ -103,11 +103,14 @@ class Stems:
 
     def details(self) -> list[str]:
         """Lines for EXPLAIN ANALYZE."""
-        stems = [(i, self.stems[i]) for i in self.node.stored]
-        return [f"input {i + 1} has {len(s):,} rows in {byte_text(s.nbytes)} of state" for i, s in stems]
+        return [f"input {i + 1} {_description(self.stems[i])}" for i in self.node.stored]
 
     def __len__(self) -> int:
-        return sum(len(s) for s in self.stems)
+        """The number of rows that only this join has."""
+        return sum(len(s) for s in self.stems if s.shared_store is None)
+
+    def shared_stores(self) -> list[StreamLog | StoredTable]:
+        return [store for s in self.stems if (store := s.shared_store) is not None]
 
     def save(self) -> dict[str, Saved]:
         saved = {i: table for i, s in enumerate(self.stems) if (table := s.save()) is not None}
@@ -118,3 +121,9 @@ class Stems:
         for i, stem in enumerate(self.stems):
             if f"stem{i}" in saved:
                 stem.load(saved[f"stem{i}"], functions)
+
+
+def _description(stem: Stem) -> str:
+    if stem.shared_store is None:
+        return f"has {len(stem):,} rows in {byte_text(stem.nbytes)} of state"
+    return f"reads {len(stem.shared_store):,} rows in {byte_text(stem.nbytes)} of shared state"

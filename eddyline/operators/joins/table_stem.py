@@ -40,6 +40,10 @@ class TableStem(ReadsElsewhere):
         return 0
 
     @property
+    def shared_store(self) -> StoredTable:
+        return self.table
+
+    @property
     def nbytes(self) -> int:
         return self.table.nbytes
 

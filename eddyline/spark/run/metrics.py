@@ -35,7 +35,8 @@ class Metrics:
         self.misses = self._counter("cache_misses", "Buckets that were restored from Spark's state.")
         self.queries = self._gauge("queries", "Standing queries.", "family")
         self.quarantined = self._gauge("quarantined_queries", "Queries in quarantine.", "family")
-        self.state_rows = self._gauge("state_rows", "Rows of state.", "family")
+        self.state_rows = self._gauge("state_rows", "Rows of state that only this family has.", "family")
+        self.shared_rows = self._gauge("shared_rows", "Rows of state in logs and tables, which families share.")
         self.state_bytes = self._gauge("state_bytes", "Bytes of state in Spark's state store.")
         self.lag = self._gauge("lag_seconds", "How far the watermark is behind the wall clock.", "stream")
         self.backlog = self._gauge("backlog_rows", "Unread rows at the sources that report them.")
@@ -63,6 +64,7 @@ class Metrics:
             if s.watermark is not None:
                 self.lag.labels(name).set_function(partial(_since, s.watermark))
         self._families(f)
+        self.shared_rows.set(f.shared_rows)
         self.state_bytes.set(f.state_bytes)
         if f.backlog is not None:
             self.backlog.set(f.backlog)

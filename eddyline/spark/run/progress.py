@@ -43,7 +43,7 @@ class BatchSeconds:
 class OfFamily:
     queries: int  # 0 for a view
     changes: int = 0
-    state_rows: int = 0
+    state_rows: int = 0  # that no other family reads
     quarantined: int = 0
 
 
@@ -66,6 +66,7 @@ class BatchFigures:
     streams: Mapping[str, OfStream]
     split: BatchSeconds
     state_bytes: int = 0
+    shared_rows: int = 0  # in logs of streams and in tables, which each bucket has once for all families
     cache_hits: int = 0  # buckets that were found in memory
     cache_misses: int = 0  # buckets that were restored from Spark's state
     backlog: int | None = None  # unread rows at the sources, if known
@@ -103,6 +104,7 @@ class BatchFigures:
 
     @property
     def state_rows(self) -> int:
+        """Rows of single families, without `shared_rows`."""
         return sum(f.state_rows for f in self.families.values())
 
     def lag(self, now: float | None = None) -> float | None:
@@ -199,6 +201,7 @@ def figures(batch_reports: Reports, pipeline_catalog: PipelineCatalog, cores: in
         streams=_streams(pipeline_catalog, reports[0]["clocks"], [*packed, *files]),
         split=split,
         state_bytes=sum(r["state_bytes"] for r in reports),
+        shared_rows=sum(r.get("shared_rows", 0) for r in reports),  # reports of earlier versions do not have it
         cache_hits=sum(r["cache"] == "hit" for r in reports),
         cache_misses=sum(r["cache"] == "miss" for r in reports),
         first_bad=next((p["first_bad"] for p in (*packed, *files) if p["first_bad"]), ""),

@@ -133,6 +133,7 @@ class Resident:
             "staged": stager.report(),
             "packed": packed,
             "state_rows": {n: r.state_rows() for n, r in engine.running.items()},
+            "shared_rows": engine.shared_rows(),
             "table_rows": {name: len(rows) for name, rows in definitions.tables.items()},
             "state_bytes": keeper.head.snapshot_bytes + keeper.head.log_bytes,
         }
