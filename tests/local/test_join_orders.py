@@ -152,6 +152,24 @@ def test_joins_on_shared_routes_probe_selective_streams_first(monkeypatch: pytes
     assert "on shared routes from a" in text and "routes to here, partial results" in text
 
 
+@pytest.mark.parametrize("rows, order", [(5_000, "bt"), (5, "tb")])
+def test_tables_are_measured_too(rows: int, order: str) -> None:
+    """Tuples of `a` have two partners in `b`, and as many in the table as it has rows of their key."""
+    db = eddyline.connect()
+    for name in "ab":
+        db.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WATERMARK ts")
+    db.execute("CREATE TABLE t (k BIGINT)")
+    query = "SELECT a.v FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS], t WHERE a.k = b.k AND b.k = t.k"
+    db.execute(f"CREATE CONTINUOUS QUERY q0 AS {query}")
+    db.execute(f"INSERT INTO t VALUES {', '.join(f'({k % 50})' for k in range(rows))}")
+    rng = np.random.default_rng(1)
+    for second in range(30):
+        for name, n in (("a", 30), ("b", 10)):
+            ts = pa.array(np.sort(rng.integers(second * 10**6, (second + 1) * 10**6, n)), pa.timestamp("us"))
+            db.push(name, pa.table({"k": rng.integers(0, 50, n), "v": rng.integers(0, 9, n), "ts": ts}))
+    assert "".join("abt"[p.input] for p in join_of(db).stems.node.probes[0]) == order
+
+
 def test_explain_analyze_shows_routes_and_why_orders_changed() -> None:
     db = world("")
     push(db, range(60), [MANY, SOME, MANY, FEW], seed=3)

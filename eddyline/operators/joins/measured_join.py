@@ -15,7 +15,7 @@ from math import inf
 from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.order_state import Orders
 from eddyline.operators.joins.stem_join import StemJoin
-from eddyline.operators.joins.stream_measures import KeySample, Selections, StreamMeasures
+from eddyline.operators.joins.stream_measures import KeySample, Selections, StreamMeasures, stored_rows
 from eddyline.plan.expressions import anonymous
 from eddyline.plan.physical import Key
 from eddyline.routing.join_graph import Inputs, InputStatistics, JoinGraph, JoinStatistics, ThetaStatistics
@@ -68,7 +68,7 @@ class MeasuredJoin:
         before, elapsed = state.changes_seen or [0] * self.inputs, max(now - state.time, 1)
         inputs, kept, samples = list[InputStatistics](), list[float](), dict[tuple[int, int], KeySample]()
         for i, stem in enumerate(stems):
-            low, rows, share, rate = 0, float(len(stem)), 1.0, (counted[i] - before[i]) / elapsed
+            low, rows, share, rate = 0, float(stored_rows(stem)), 1.0, (counted[i] - before[i]) / elapsed
             if isinstance(stem, LogStem):
                 low = measures.low(stem, now, *windows(stem.scan.stream))
                 rows, rate = measures.rows(stem, now, low), measures.rate(stem, now, low)

@@ -23,8 +23,10 @@ from eddyline.arrays import Ints, Mask
 from eddyline.index.filters.domains import as_integers
 from eddyline.operators.evaluate import evaluate, holds
 from eddyline.operators.joins.buffer_stem import BufferStem
+from eddyline.operators.joins.count_stem import CountStem
 from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.stem import Stem
+from eddyline.operators.joins.table_stem import TableStem
 from eddyline.plan.expressions import columns_of
 from eddyline.sql.bound import Expr
 from eddyline.state.delta import MAX, MIN
@@ -103,9 +105,9 @@ class StreamMeasures:
         """The values of a key at a sample of the rows from a position on."""
         known = id(stem.log) if isinstance(stem, LogStem) else id(stem), key, low
         if known not in self._keys:
-            rows, used = _sample(low, _stored(stem)), columns_of(key)
+            rows, used = _sample(low, stored_rows(stem)), columns_of(key)
             columns = [stem.column(i, rows) if i in used else None for i in range(max(used, default=-1) + 1)]
-            self._keys[known] = KeySample.of(evaluate(key, columns, (), len(rows)), _stored(stem) - low)
+            self._keys[known] = KeySample.of(evaluate(key, columns, (), len(rows)), stored_rows(stem) - low)
         return self._keys[known]
 
     def domain(self, a: KeySample, b: KeySample) -> float:
@@ -151,10 +153,15 @@ def _share(true: Mask) -> float:
     return (int(np.count_nonzero(true)) + 0.5) / (len(true) + 0.5)
 
 
-def _stored(stem: Stem) -> int:
-    """The number of its rows, as row numbers count them."""
-    if isinstance(stem, BufferStem):
-        return sum(len(s) for s in stem.buffer.segments)
+def stored_rows(stem: Stem) -> int:
+    """The number of rows that may be probed, as row numbers count them, whoever stores them."""
+    match stem:
+        case BufferStem():
+            return sum(len(s) for s in stem.buffer.segments)
+        case TableStem():
+            return len(stem.table)
+        case CountStem():
+            return len(stem.log)
     return len(stem)
 
 
