@@ -42,6 +42,7 @@ KEYS = (
     f"SELECT k, MIN(x) AS low, MAX(a) AS high, SUM(x) AS b FROM {R} WHERE a < :hi GROUP BY k",
     "SELECT SUM(x) AS b FROM r [RANGE :w SECONDS] WHERE a < :hi",
     "SELECT DISTINCT k, a FROM r [ROWS 5] WHERE a > :lo",
+    "SELECT DISTINCT k, a FROM r [RANGE :w SECONDS] WHERE a > :lo",
     "SELECT k, x FROM s [ROWS 5]",
     "SELECT r.x FROM r [ROWS 5], s [ROWS 6] WHERE r.k = s.k AND r.a > :lo",
     f"SELECT k FROM {R} WHERE a > :lo EXCEPT ALL SELECT k FROM {S} WHERE a < :hi",

@@ -131,7 +131,13 @@ class Family:
                 "evaluate has no effect on a query that reads no stream.",
                 hint="Leave it out: tables have no event time, and their changes are evaluated at once.",
             )
-        keeping = (physical.StemJoin, physical.GroupBy, physical.SetOperation, physical.CountWindow)
+        keeping = (
+            physical.StemJoin,
+            physical.GroupBy,
+            physical.SetOperation,
+            physical.DuplicateElimination,
+            physical.CountWindow,
+        )
         if "expire" in self.options and not any(isinstance(n, keeping) for n in self.physical.walk()):
             raise BindError(
                 "expire has no effect on a query that keeps no rows.",

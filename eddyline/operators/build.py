@@ -9,6 +9,7 @@ from eddyline.operators.attach import Attach
 from eddyline.operators.base import Operator
 from eddyline.operators.cluster import Cluster
 from eddyline.operators.counting import SetOperation
+from eddyline.operators.duplicate_elimination import DuplicateElimination
 from eddyline.operators.expirations import Expirations
 from eddyline.operators.filter import Filter
 from eddyline.operators.group_by import GroupBy
@@ -30,6 +31,7 @@ OPERATORS: Mapping[type[physical.PhysicalNode], Callable[[Any, list[Operator]], 
     physical.UnionAll: UnionAll,
     physical.StemJoin: StemJoin,
     physical.SetOperation: SetOperation,
+    physical.DuplicateElimination: DuplicateElimination,
     physical.GroupBy: GroupBy,
     physical.Cluster: Cluster,
     physical.Expirations: Expirations,

@@ -50,6 +50,8 @@ def describe(node: PhysicalNode, params: Sequence[Field]) -> str:
             return "stem join" + on_text(node.condition)
         case physical.SetOperation():
             return f"{node.kind} by counting"
+        case physical.DuplicateElimination():
+            return "distinct by latest ends, because its input never retracts"
         case physical.GroupBy():
             folded = ", folded by ranges without joined rows" if node.range_arguments is not None else ""
             return group_text(node.keys, node.aggregates) + folded

@@ -202,6 +202,16 @@ class SetOperation(_PerQuery):
 
 
 @dataclass(frozen=True)
+class DuplicateElimination(_PerQuery):
+    """DISTINCT that keeps, per query and value, only the latest ends of its rows: the input never retracts."""
+
+    waits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        assert not self.input.retracts, "rows that may be retracted must be counted"
+
+
+@dataclass(frozen=True)
 class RangeArgument:
     """The argument of an aggregate over one input of a join, for aggregation without building the joined rows."""
 

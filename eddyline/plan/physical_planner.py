@@ -89,7 +89,10 @@ class _Planner:
             case nodes.TableJoin():
                 return self._joined(self._table_join(pattern, node))
             case nodes.Distinct():
-                return physical.SetOperation(pattern, self._sides(node), "distinct")
+                sides = self._sides(node)
+                if sides[0].retracts or sides[0].pattern is Pattern.STR:
+                    return physical.SetOperation(pattern, sides, "distinct")
+                return physical.DuplicateElimination(pattern, sides)
             case nodes.Negation():
                 return physical.SetOperation(pattern, self._sides(node), "negation")
             case nodes.Intersect():
