@@ -2,6 +2,7 @@
 
 The operator counts the occurrences of each value of each query on each side; `index/timelines/multiplicities.py`
 computes the changes that are due at the clock. Results wait for the clock, because a later tuple could invalidate them.
+A step costs O(input rows + values that are due), and for these values the rows that are in the answer.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
-from eddyline.index.keys.sorted_runs import equal_ranges, last_at
+from eddyline.index.keys.sorted_runs import last_at
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.multiplicities import DISTINCT, INTERSECT, NEGATION, reconcile
+from eddyline.index.timelines.slot_lists import SlotLists
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
 from eddyline.plan import physical
+from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, query_of
 from eddyline.state.saved_tables import loaded_ints
 from eddyline.state.timeline import Events, Timeline, interval_events, join_events
@@ -33,10 +36,9 @@ class SetOperation(Operator):
         self.slots = Slots(self.types)
         self.timeline = Timeline(2, 0)
         self.counts = np.zeros((0, 2), np.int64)
-        self.wake: Ints = np.empty(0, np.int64)
+        self.calendar = Calendar()
+        self.out = SlotLists(1)  # by slot, the ends of its rows in the answer
         self._in_use = 0  # slots in use at the last check
-        self.out_slot: Ints = np.empty(0, np.int64)  # rows in the answer, sorted by slot, and their ends
-        self.out_end: Ints = np.empty(0, np.int64)
 
     def pull(self, step: Step) -> Delta:
         parts, touched_by = [self.timeline.none()], []
@@ -52,8 +54,7 @@ class SetOperation(Operator):
         events = join_events(parts)
         soon = events.time <= step.now
         self.timeline.add(events.take(~soon))
-        due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
-        touched = np.union1d(due, np.unique(events.slot))
+        touched = np.union1d(self.calendar.take(step.now), events.slot)
         if not len(touched):
             return self.none()
         return self._advance(step, touched, events.take(soon), touched_by)
@@ -63,8 +64,7 @@ class SetOperation(Operator):
         place = np.searchsorted(touched, known.slot)
         order = np.lexsort((known.time, place))
         event_at = np.searchsorted(place[order], np.arange(len(touched) + 1))
-        mine = np.isin(self.out_slot, touched)
-        low, high = equal_ranges(self.out_slot, touched)
+        out_at, out_ends = self.out.of(touched)
         sent, out, wake, counts = reconcile(
             _KINDS[self.kind],
             step.now,
@@ -72,14 +72,12 @@ class SetOperation(Operator):
             event_at,
             known.time[order],
             known.ints[order],
-            np.concatenate([[0], np.cumsum(high - low)]),
-            self.out_end[mine],
+            out_at,
+            out_ends.ravel(),
         )
-        self.counts[touched], self.wake[touched] = counts, wake
-        slot = np.concatenate([self.out_slot[~mine], touched[out[0]]])
-        end = np.concatenate([self.out_end[~mine], out[1]])
-        order = np.argsort(slot, kind="stable")
-        self.out_slot, self.out_end = slot[order], end[order]
+        self.counts[touched] = counts
+        self.calendar.schedule(touched, wake)
+        self.out.replace(touched, np.searchsorted(out[0], np.arange(len(touched) + 1)), out[1][:, None])
         changed = touched[sent[0]]
         delta = Delta(
             tuple(self.slots.values(changed)),
@@ -98,7 +96,8 @@ class SetOperation(Operator):
         n = len(self.slots)
         self.timeline.grow(n)
         self.counts = grown(self.counts, n, 0)
-        self.wake = grown(self.wake, n, MAX)
+        self.calendar.grow(n)
+        self.out.grow(n)
 
     def _compact(self, now: int) -> None:
         """Removes values that no longer occur, once they may outnumber the others."""
@@ -115,27 +114,34 @@ class SetOperation(Operator):
 
         A value whose rows end at their known ends is not touched by a step, so its due events are applied first.
         """
-        n = len(self.slots)
-        quiet = self.timeline.due(np.arange(n), now)
+        every = np.arange(len(self.slots))
+        quiet = self.timeline.due(every, now)
         np.add.at(self.counts, quiet.slot, quiet.ints)
-        live = self.out_end >= now
-        self.out_slot, self.out_end = self.out_slot[live], self.out_end[live]
-        used: Mask = self.counts[:n].any(axis=1) | (self.timeline.next_time(np.arange(n)) < MAX)
-        used[self.out_slot] = True
+        slot, end = self._rows_out()
+        slot, end = slot[end >= now], end[end >= now]
+        self.out.replace(every, np.searchsorted(slot, np.append(every, len(every))), end[:, None])
+        used: Mask = self.counts[: len(every)].any(axis=1) | (self.timeline.next_time(every) < MAX)
+        used[slot] = True
         return used
+
+    def _rows_out(self) -> tuple[Ints, Ints]:
+        """The rows in the answer, by slot, and their ends."""
+        every = np.arange(len(self.slots))
+        at, ends = self.out.of(every)
+        return np.repeat(every, np.diff(at)), ends.ravel()
 
     def expire(self, step: Step) -> None:
         super().expire(step)
         if not (used := self._used(step.now)).all():
             self._keep(used)
 
-    def _keep(self, used: np.ndarray) -> None:
+    def _keep(self, used: Mask) -> None:
         n = len(self.slots)
         mapping = self.slots.keep(used)
         self.timeline.keep(mapping)
-        self.counts, self.wake = self.counts[:n][used], self.wake[:n][used]
-        kept = mapping[self.out_slot] >= 0
-        self.out_slot, self.out_end = mapping[self.out_slot[kept]], self.out_end[kept]
+        self.counts = self.counts[:n][used]
+        self.calendar.keep(used)
+        self.out.keep(used)
         self._grow()
 
     def forget(self, queries: Ints) -> None:
@@ -143,20 +149,25 @@ class SetOperation(Operator):
         self._keep(~np.isin(self.slots.query, queries))
 
     def size(self) -> int:
-        return len(self.slots) + len(self.out_slot) + sum(len(r) for r in self.timeline.runs)
+        return len(self.slots) + len(self.out) + sum(len(r) for r in self.timeline.runs)
 
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)
-        counters = {"left": self.counts[:n, 0], "right": self.counts[:n, 1], "wake": self.wake[:n]}
-        out = pa.table({"slot": self.out_slot, "end": self.out_end})
+        counters = {"left": self.counts[:n, 0], "right": self.counts[:n, 1], "wake": self.calendar.wake[:n]}
+        slot, end = self._rows_out()
+        out = pa.table({"slot": slot, "end": end})
         return {"slots": self.slots.save(), "counters": pa.table(counters), "out": out} | self.timeline.save()
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.slots.load(saved["slots"])
         self.timeline.load(saved)
-        left, right, self.wake = loaded_ints(saved["counters"], "left", "right", "wake")
+        left, right, wake = loaded_ints(saved["counters"], "left", "right", "wake")
         self.counts = np.column_stack([left, right])
-        self.out_slot, self.out_end = loaded_ints(saved["out"], "slot", "end")
+        self.calendar.load(wake)
+        self._grow()
+        slot, end = loaded_ints(saved["out"], "slot", "end")
+        every = np.arange(len(self.slots))
+        self.out.replace(every, np.searchsorted(slot, np.append(every, len(every))), end[:, None])
 
 
 def made_by(slot: Ints, ts: Ints, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:

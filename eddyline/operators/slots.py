@@ -1,6 +1,7 @@
 """Slots: a dense number for each (query, values) an operator keeps counters for, and the values by slot.
 
-Slots are assigned in order of appearance and compacted when most are no longer in use.
+Slots are assigned in order of appearance and compacted when most are no longer in use. A step costs O(its rows),
+however many slots there are.
 """
 
 from __future__ import annotations
@@ -15,20 +16,28 @@ import pyarrow.compute as pc
 
 from eddyline.arrays import Ints
 from eddyline.index.keys.key_table import ColumnCoder, KeyTable
-from eddyline.state.delta import join_arrays
 from eddyline.state.saved_tables import loaded_columns, loaded_ints
+from eddyline.state.store.growing import GrowingArray, GrowingColumn
 
 
 class Slots:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self.coder = ColumnCoder(types)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.coder = ColumnCoder(self.types)
         self.table = KeyTable(self.coder.width + 1)
-        self._values: list[list[pa.Array]] = [[] for _ in types]
-        self.query: Ints = np.empty(0, np.int64)
+        self._values = [GrowingColumn(x) for x in self.types]
+        self._query = GrowingArray(np.int64)
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def query(self) -> Ints:
+        """By slot."""
+        return self._query.values
 
     def of(self, query: Ints, values: Sequence[pa.Array]) -> Ints:
         """The slots of rows; assigns new ones where needed. NULLs are equal, as in GROUP BY."""
@@ -40,14 +49,11 @@ class Slots:
             first = fresh[np.unique(slots[fresh], return_index=True)[1]]
             for store, column in zip(self._values, values, strict=True):
                 store.append(_positive_zeros(column.take(pa.array(first))))
-            self.query = np.concatenate([self.query, query[first]])
+            self._query.append(query[first])
         return slots
 
     def values(self, slots: Ints) -> list[pa.Array]:
-        where = pa.array(slots)
-        for i, store in enumerate(self._values):
-            self._values[i] = [join_arrays(store)] if store else [pa.array([], self.types[i])]
-        return [store[0].take(where) for store in self._values]
+        return [store.take(slots) for store in self._values]
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Ints:
         """Keeps the slots under the mask. Returns the mapping from old to new slots, -1 for those dropped."""
@@ -55,9 +61,7 @@ class Slots:
         values, query = self.values(where), self.query[where]
         mapping = np.full(len(kept), -1, np.int64)
         mapping[where] = np.arange(len(where))
-        self.coder = ColumnCoder(self.types)
-        self.table = KeyTable(self.coder.width + 1)
-        self._values, self.query = [[] for _ in self.types], np.empty(0, np.int64)
+        self._clear()
         self.of(query, values)
         return mapping
 
