@@ -3,7 +3,8 @@
 Results wait for the clock. Aggregates in the form `Counted` are computed from counters and due events (`counters.py`),
 those in the form `Extreme` from the rows that can still be the extreme (`extremes.py`). A group's row is sent with its
 known end: the instant before its counters may change or its extremes will. A row that still holds then is sent again;
-one that changes earlier is retracted. A step costs O(due events * log) for the groups they touch.
+one that changes earlier is retracted. A step costs O(due events * log) for the groups they touch, however many groups
+there are.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from eddyline.operators.extremes import Extremes
 from eddyline.operators.group_rows import GroupRows, Versions
 from eddyline.operators.joins.ranged import Probing
 from eddyline.operators.range_sums import RangeSums
-from eddyline.operators.slots import Slots, grown
+from eddyline.operators.slots import Slots
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
+from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, Delta, query_of
 from eddyline.state.timeline import Events, Timeline, interval_events, join_events
 
@@ -44,7 +46,8 @@ class GroupBy(Operator):
         self.slots = Slots([k.type for k in keys])
         self.timeline = Timeline(self.layout.ints, self.layout.floats)
         self.counters = Counters(self.layout)
-        self.wake: Ints = np.empty(0, np.int64)  # by slot, the instant at which it must be processed again
+        self.calendar = Calendar()
+        self._in_use = 0  # groups in use at the last check
         self.rows = GroupRows([a.type for a in aggregates])
         self.extremes = {
             i: Extremes(form.which, aggregates[i].type, buffer, retracts=node.input.retracts)
@@ -75,9 +78,8 @@ class GroupBy(Operator):
         self._grow()
         soon = events.time <= step.now
         self.timeline.add(events.take(~soon))
-        np.minimum.at(self.wake, events.slot[~soon], events.time[~soon])
-        due = np.nonzero(self.wake[: len(self.slots)] <= step.now)[0]
-        touched = np.unique(np.concatenate([due, started.slot, events.slot[soon]]))
+        self.calendar.hasten(events.slot[~soon], events.time[~soon])
+        touched = np.unique(np.concatenate([self.calendar.take(step.now), started.slot, events.slot[soon]]))
         if not len(touched):
             return self.none()
         new = join_events([started, events.take(soon), self.timeline.due(touched, step.now)])
@@ -170,7 +172,8 @@ class GroupBy(Operator):
         """A group with a row wakes when the row ends or may change; one without wakes at its next event."""
         end = np.minimum(self.rows.end[groups], until)
         changes = np.where(end < MAX, end + 1, MAX)
-        self.wake[groups] = np.where(self.rows.place[groups] == NONE, self.timeline.next_time(groups), changes)
+        has_row = self.rows.place[groups] != NONE
+        self.calendar.schedule(groups, np.where(has_row, changes, self.timeline.next_time(groups)))
 
     # state
 
@@ -179,15 +182,16 @@ class GroupBy(Operator):
         self.timeline.grow(n)
         self.counters.grow(n)
         self.rows.grow(n)
-        self.wake = grown(self.wake, n, MAX)
+        self.calendar.grow(n)
 
     def _compact(self) -> None:
-        """Removes empty groups, once they are the majority."""
+        """Removes empty groups, once they may be the majority."""
         n = len(self.slots)
-        if not self.keys or not worth_compacting(n, np.count_nonzero(self.counters.totals[:n, 0])):
+        if not self.keys or not worth_compacting(n, self._in_use):
             return
         used = self._used()
-        if worth_compacting(n, np.count_nonzero(used)):
+        self._in_use = int(np.count_nonzero(used))
+        if worth_compacting(n, self._in_use):
             self._keep(used)
 
     def _used(self) -> Mask:
@@ -205,12 +209,11 @@ class GroupBy(Operator):
             self._keep(used)
 
     def _keep(self, used: Mask) -> None:
-        n = len(self.slots)
         mapping = self.slots.keep(used)
         self.timeline.keep(mapping)
         self.counters.keep(used)
         self.rows.keep(used)
-        self.wake = self.wake[:n][used]
+        self.calendar.keep(used)
         for extremes in self.extremes.values():
             extremes.stem.move(mapping)
         self._grow()
@@ -228,7 +231,7 @@ class GroupBy(Operator):
         n = len(self.slots)
         counters, rest = self.counters.save(n)
         rows, values = self.rows.save(n)
-        groups = pa.table({"wake": self.wake[:n]} | rows | counters)
+        groups = pa.table({"wake": self.calendar.wake[:n]} | rows | counters)
         tables = {"slots": self.slots.save(), "groups": groups} | self.timeline.save()
         if self.layout.floats:
             tables["rest"] = rest
@@ -238,7 +241,7 @@ class GroupBy(Operator):
         self.slots.load(saved["slots"])
         self.timeline.load(saved)
         groups = saved["groups"]
-        self.wake = np.array(groups.column("wake").to_numpy())
+        self.calendar.load(np.array(groups.column("wake").to_numpy()))
         self.rows.load(groups, saved)
         self._grow()
         self.counters.load(groups, saved.get("rest"), self.timeline.later(np.arange(len(self.slots))))

@@ -28,6 +28,8 @@ from eddyline.state.saved_tables import loaded_ints
 from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 
+SPAN = 4  # row numbers per change, up to which marking them is cheaper than sorting
+
 
 class CountWindow(Operator):
     """Reads the log of its stream; without one that families share, it has a log of its own and appends to it."""
@@ -124,9 +126,11 @@ class CountWindow(Operator):
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """The distinct row numbers in ascending order, and the place of each in them."""
-    least = int(rows.min())
-    used = np.zeros(int(rows.max()) - least + 1, np.bool_)
+    """The distinct row numbers in ascending order, and the place of each in them. O(rows * log)."""
+    least, most = int(rows.min()), int(rows.max())
+    if most - least > SPAN * len(rows):  # a row enters a wide window, and another leaves it
+        return np.unique(rows, return_inverse=True)
+    used = np.zeros(most - least + 1, np.bool_)
     used[rows - least] = True
     place = np.cumsum(used) - 1
     return np.nonzero(used)[0] + least, place[rows - least]
