@@ -2,14 +2,15 @@
 
 Rows are stored in a SteM by group. For a set of instants, rows are painted over the instants at which they hold, the
 best rows first (`index/timelines/painted_extremes.py`); this also gives the end of each extreme. If rows are never
-retracted, those that are the extreme at no future instant are dropped, so that only the skyline of each group is
-stored.
+retracted, those that are the extreme at no future instant are marked, and not read again; a merge of segments forgets
+marks, and the next reading of a group sets them again. A segment is rewritten without its marked rows once they are
+half of it, so that a row is dropped at a constant cost, and little more than the skyline of each group is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,27 @@ from eddyline.plan.physical import Buffer
 from eddyline.state.buffers import build_buffer
 from eddyline.state.buffers.segment import Segment
 from eddyline.state.delta import MAX, Delta, concat, query_of
+
+_LOSERS = "losers"  # where a segment caches its marked rows
+
+
+@dataclass
+class _Losers:
+    """The rows of a segment that are the extreme at no future instant."""
+
+    marked: Mask
+    count: int = 0
+
+    @classmethod
+    def of(cls, segment: Segment) -> _Losers:
+        if _LOSERS not in segment.derived:
+            segment.derived[_LOSERS] = cls(np.zeros(len(segment), np.bool_))
+        losers: _Losers = segment.derived[_LOSERS]
+        return losers
+
+    def mark(self, rows: Ints) -> None:
+        self.marked[rows] = True
+        self.count += len(rows)
 
 
 class Extremes:
@@ -46,7 +68,11 @@ class Extremes:
         `last_known` gives the instant before the next event of a slot: a group of NULLs may end at any event.
         """
         groups = slot[last]
-        probed = [(matches.segment, rows) for matches in self.stem.probe(0, groups) for _, rows in matches.pairs()]
+        probed = [
+            (matches.segment, self._unmarked(matches.segment, rows))
+            for matches in self.stem.probe(0, groups)
+            for _, rows in matches.pairs()
+        ]
         candidates = concat([s.rows.take(r).spread() for s, r in probed], self.stem.types, attached=True)
         ends = np.full(len(slot), MAX, np.int64)
         if not len(candidates):
@@ -80,18 +106,30 @@ class Extremes:
         chosen = winner[place]
         return candidates.columns[0].take(pa.array(np.maximum(chosen, 0), mask=chosen < 0)), ends
 
+    def _unmarked(self, segment: Segment, rows: Ints) -> Ints:
+        losers: _Losers | None = segment.derived.get(_LOSERS)
+        return rows if losers is None else rows[~losers.marked[rows]]
+
     def _drop_losers(self, probed: list[tuple[Segment, Ints]], winners: Ints, n: int) -> None:
-        """Drops the probed rows that are not winners, once they are half of all n."""
+        """Marks the probed rows that are not winners, once they are half of all n; drops them from segments of which
+        half is marked."""
         useful = np.zeros(n, np.bool_)
         useful[winners] = True
         if 2 * np.count_nonzero(useful) > n:
             return
-        losers = {id(s): np.zeros(len(s), np.bool_) for s in self.stem.segments}
-        start = 0
+        start, crowded = 0, False
         for segment, rows in probed:
-            losers[id(segment)][rows] = ~useful[start : start + len(rows)]
+            losers = _Losers.of(segment)
+            losers.mark(rows[~useful[start : start + len(rows)]])
+            crowded |= 2 * losers.count >= len(segment)
             start += len(rows)
-        self.stem.drop(list(losers.values()))
+        if crowded:
+            self.stem.segments = [s for s in map(_without_losers, self.stem.segments) if len(s)]
+
+
+def _without_losers(segment: Segment) -> Segment:
+    losers: _Losers | None = segment.derived.get(_LOSERS)
+    return segment if losers is None or 2 * losers.count < len(segment) else segment.without(losers.marked)
 
 
 def ranks(column: pa.Array, which: Literal["least", "greatest"]) -> Ints:
