@@ -79,6 +79,7 @@ class GroupBy(Operator):
         soon = events.time <= step.now
         self.timeline.add(events.take(~soon))
         self.calendar.hasten(events.slot[~soon], events.time[~soon])
+        # A group that is due has an event, or its row has ended: so each of them has a version, and is scheduled anew.
         touched = np.unique(np.concatenate([self.calendar.take(step.now), started.slot, events.slot[soon]]))
         if not len(touched):
             return self.none()
