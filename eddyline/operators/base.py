@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from eddyline.operators.joins.candidates import Candidates
     from eddyline.operators.pool import FamilyMatching
     from eddyline.operators.query_index import QueryIndex
+    from eddyline.operators.twin_classes import SentRows
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class Operator:
     def indexes(self) -> Sequence[QueryIndex]:
         """The indexes of queries that it searches, not those of operators below."""
         return ()
+
+    def sent(self, queries: Ints) -> SentRows | None:
+        """The rows that it has sent to these queries, at least those that have not ended; None if it keeps none."""
+        return None
 
     def size(self) -> int:
         """The number of rows in its state, without those of shared stores."""

@@ -5,7 +5,8 @@ state there. The operators below run on a table of such classes. A change of a c
 that satisfies the conditions above (HAVING with another threshold). State and work below are per class.
 
 A query joins an existing class only if the class has no state yet: no tuple has arrived since it was created, and no
-operator below has an answer before one does (a table, a group that always exists).
+operator below has an answer before one does (a table, a group that always exists). Classes that began at different
+moments merge once all that only the older has seen is out of its windows (`twin_classes.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.matcher import Matcher
 from eddyline.operators.query_index import QueryIndex
+from eddyline.operators.rows_window import CountWindow
+from eddyline.operators.scan import StreamScan
+from eddyline.operators.twin_classes import Twins, equal_rows
 from eddyline.plan import physical
 from eddyline.sql.bound import Field
 from eddyline.state.delta import Delta, concat, query_of
@@ -42,10 +46,20 @@ class Cluster(Operator):
         self.matcher = Matcher(node.where, (), self.types)
         self._latest = -1  # the largest id of a query in a class
         self._known: dict[int, tuple[ColumnCoder, KeyTable, list[int]]] = {}
+        below = children[0].walk()
+        self._scans = [o for o in below if isinstance(o, StreamScan)]
+        mergeable = not any(isinstance(o, CountWindow) for o in below)
+        self._twins = Twins() if mergeable and self._scans else None
 
     def pull(self, step: Step) -> Delta:
         classes = self._classes(step.queries)
         new = self._classify(step, classes)
+        if self._twins is not None:
+            for batch in step.streams.values():
+                self._twins.see(batch.ts)
+            self._add_twins(self._twins, classes.rows(), new, step.functions, self._twins.seen)
+            if step.kind == "arrivals":
+                self._merge(self._twins, classes, step.before)
         rows = classes.rows()
         if step.kind == "replay":
             rows = rows.only(new)
@@ -104,6 +118,49 @@ class Cluster(Operator):
             ids += classes.add(names, step.queries.all_params_at(position[first]), since).tolist()
         return np.array(ids, np.int64)[slots]
 
+    def _add_twins(self, twins: Twins, rows: QueryRows, new: Ints, functions: Functions, horizon: int | Ints) -> None:
+        if len(new):
+            positions = rows.positions(new)
+            chosen = rows.params_at(set(self.used), positions)
+            windows = np.max([scan.widths(rows, positions, functions) for scan in self._scans], axis=0)
+            twins.add(new, [_comparable(chosen[i]) for i in self.used], windows, horizon)
+
+    def _merge(self, twins: Twins, classes: QueryTable, clock: int) -> None:
+        """Lets members of classes that have the same future as an older one join it."""
+        pairs = twins.due(clock)
+        if not pairs:
+            return
+        involved = np.unique([c for younger, older, _ in pairs for c in (younger, older)])
+        alive = set(classes.rows().alive_among(involved).tolist())
+        pairs = [p for p in pairs if p[0] in alive and p[1] in alive]
+        sent = [rows for o in self.children[0].walk() if (rows := o.sent(involved)) is not None]
+        rows_of, gone = equal_rows(involved, sent, clock), []
+        for younger, older, window in pairs:
+            if rows_of[younger] != rows_of[older]:
+                twins.postpone(younger, older, window, clock)
+                continue
+            twins.merged(younger, older)
+            gone.append((younger, older))
+        if gone:
+            self._join(classes, dict(gone))
+
+    def _join(self, classes: QueryTable, older: dict[int, int]) -> None:
+        """Moves the members of classes to older ones; classes without members are dropped."""
+        for younger in sorted(older):  # the older class may have joined another one in the same step
+            older[younger] = older.get(older[younger], older[younger])
+        moved = np.nonzero(np.isin(self.member_of, list(older)))[0]
+        self.member_of[moved] = [older[c] for c in self.member_of[moved].tolist()]
+        order = np.lexsort((self.query, self.member_of))
+        self.query, self.member_of = self.query[order], self.member_of[order]
+        self._drop_classes(classes, np.array(sorted(older), np.int64))
+
+    def _drop_classes(self, classes: QueryTable, gone: Ints) -> None:
+        self._known.clear()
+        classes.drop(gone)
+        super().forget(gone)
+        if classes.crowded:
+            classes.compact()
+
     def _to_members(self, step: Step, changes: Delta) -> Delta:
         """Changes of classes as changes of their members, under the condition."""
         low, high = equal_ranges(self.member_of, query_of(changes))
@@ -123,11 +180,9 @@ class Cluster(Operator):
         self.query, self.member_of = self.query[kept], self.member_of[kept]
         gone = np.setdiff1d(before, self.member_of)
         if self.classes is not None and len(gone):
-            self._known.clear()
-            self.classes.drop(gone)
-            super().forget(gone)
-            if self.classes.crowded:
-                self.classes.compact()
+            if self._twins is not None:
+                self._twins.dropped(gone)
+            self._drop_classes(self.classes, gone)
 
     def expire(self, step: Step) -> None:
         super().expire(replace(step, queries=self._classes(step.queries).rows()))
@@ -140,7 +195,12 @@ class Cluster(Operator):
         if self.classes is None:
             return {"members": members}
         counters = pa.table({"next_class": [self.classes.next_id], "latest": [self._latest]})
-        return {"members": members, "classes": self.classes.save(), "counters": counters}
+        saved = {"members": members, "classes": self.classes.save(), "counters": counters}
+        if self._twins is not None:
+            horizon = self._twins.horizon
+            kept = {"class": pa.array(list(horizon), pa.int64()), "horizon": pa.array(horizon.values(), pa.int64())}
+            saved |= {"horizons": pa.table(kept), "seen": pa.table({"seen": [self._twins.seen]})}
+        return saved
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
         self.query, self.member_of = loaded_ints(saved["members"], "query", "class")
@@ -151,6 +211,20 @@ class Cluster(Operator):
             counters = saved["counters"]
             self.classes.load(table, counters.column("next_class")[0].as_py())
             self._latest = counters.column("latest")[0].as_py()
+            if self._twins is not None and "horizons" in saved:
+                self._load_twins(self._twins, self.classes.rows(), saved, functions)
+
+    def _load_twins(self, twins: Twins, rows: QueryRows, saved: dict[str, pa.Table], functions: Functions) -> None:
+        twins.seen = saved["seen"].column("seen")[0].as_py()
+        ids = rows.ids_at(rows.live())
+        known, horizon = loaded_ints(saved["horizons"], "class", "horizon")
+        order = np.argsort(known)
+        place = np.minimum(np.searchsorted(known[order], ids), max(0, len(known) - 1))
+        before = np.full(len(ids), twins.seen)
+        if len(known):
+            mine = known[order][place] == ids
+            before[mine] = horizon[order][place[mine]]
+        self._add_twins(twins, rows, ids, functions, before)
 
 
 def _comparable(values: pa.Array | ListRows | None) -> pa.Array:

@@ -20,6 +20,7 @@ from eddyline.index.timelines.slot_lists import SlotLists
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
+from eddyline.operators.twin_classes import SentRows
 from eddyline.plan import physical
 from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, NO_ARRIVAL, Delta, query_of
@@ -147,6 +148,12 @@ class SetOperation(Operator):
     def forget(self, queries: Ints) -> None:
         super().forget(queries)
         self._keep(~np.isin(self.slots.query, queries))
+
+    def sent(self, queries: Ints) -> SentRows:
+        slots = np.nonzero(np.isin(self.slots.query, queries))[0]
+        at, ends = self.out.of(slots)
+        slots = np.repeat(slots, np.diff(at))
+        return SentRows(self.slots.query[slots], self.slots.values(slots), ends.ravel())
 
     def size(self) -> int:
         return len(self.slots) + len(self.out) + sum(len(r) for r in self.timeline.runs)

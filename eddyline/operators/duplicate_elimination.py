@@ -24,6 +24,7 @@ from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.slots import Slots, grown
+from eddyline.operators.twin_classes import SentRows
 from eddyline.plan import physical
 from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, Delta, query_of
@@ -116,6 +117,10 @@ class DuplicateElimination(Operator):
     def forget(self, queries: Ints) -> None:
         super().forget(queries)
         self._keep(~np.isin(self.slots.query, queries))
+
+    def sent(self, queries: Ints) -> SentRows:
+        slots = np.nonzero(np.isin(self.slots.query, queries))[0]
+        return SentRows(self.slots.query[slots], self.slots.values(slots), self.out_end[slots])
 
     def size(self) -> int:
         """A row for each value, one more where the value stays covered after its row ends, and the intervals ahead."""

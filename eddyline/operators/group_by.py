@@ -29,6 +29,7 @@ from eddyline.operators.group_rows import GroupRows, Versions
 from eddyline.operators.joins.ranged import Probing
 from eddyline.operators.range_sums import RangeSums
 from eddyline.operators.slots import Slots
+from eddyline.operators.twin_classes import SentRows
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.state.calendar import Calendar
@@ -222,6 +223,12 @@ class GroupBy(Operator):
     def forget(self, queries: Ints) -> None:
         super().forget(queries)
         self._keep(~np.isin(self.slots.query, queries))
+
+    def sent(self, queries: Ints) -> SentRows:
+        slots = np.nonzero(np.isin(self.slots.query, queries))[0]
+        slots = slots[self.rows.place[slots] != NONE]
+        columns = [*self.slots.values(slots), *self.rows.of(slots)]
+        return SentRows(self.slots.query[slots], columns, self.rows.end[slots])
 
     def size(self) -> int:
         return (

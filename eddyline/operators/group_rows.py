@@ -53,6 +53,10 @@ class GroupRows:
         self.end, self.place = self.end[:n][used], self.place[:n][used]
         self._in_use = int(np.count_nonzero(self.place >= 0))
 
+    def of(self, slots: Ints) -> list[pa.Array]:
+        """The values of the rows of slots that have one."""
+        return [v.take(self.place[slots]) for v in self._values]
+
     def update(self, versions: Versions) -> tuple[Ints, Ints, list[pa.Array]]:
         """The changes between versions: the slot of each change; its sign, ts and exp; its values."""
         groups = versions.slot[versions.last]

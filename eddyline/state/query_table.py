@@ -94,6 +94,12 @@ class QueryRows:
         here: Ints = ids[self.ids_at(np.minimum(self.positions(ids), len(self) - 1)) == ids]
         return here
 
+    def alive_among(self, ids: Ints) -> Ints:
+        """Those of these queries that are alive."""
+        here = self.here(ids)
+        alive: Ints = here[self.alive[self.positions(here)]]
+        return alive
+
     def since_at(self, positions: Ints) -> Ints:
         return self.since_steps.at(positions)
 

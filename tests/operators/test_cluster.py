@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -84,6 +85,74 @@ def test_a_query_registered_after_a_tuple_has_a_class_of_its_own() -> None:
     assert classes(db) == [2], "the second and the third saw the same"
     assert db.snapshot("q0").to_pylist() == [{"a": 7, "n": 2}]
     assert db.snapshot("q1").to_pylist() == db.snapshot("q2").to_pylist() == [{"a": 7, "n": 1}]
+
+
+def at(milliseconds: int) -> str:
+    return f"2026-01-01 00:{milliseconds // 60_000:02d}:{milliseconds % 60_000 / 1000:06.3f}"
+
+
+def one_by_one(db: eddyline.Connection, text: str, queries: int) -> int:
+    """Registers a text again and again, with a tuple after each; returns the time of the last, in milliseconds."""
+    for i in range(queries):
+        db.execute(f"CREATE CONTINUOUS QUERY q{i} AS {text}")
+        db.push("s", [{"a": i % 3, "ts": at(10 * i)}])
+    return 10 * queries
+
+
+@pytest.mark.parametrize("aggregates", ["COUNT(*)", "SUM(a), MAX(a)"])
+@pytest.mark.parametrize("keys", ["", "GROUP BY a"])
+def test_aggregates_registered_one_by_one_are_one_class_after_a_window(aggregates: str, keys: str) -> None:
+    db = world()
+    text = f"SELECT {aggregates} FROM s [RANGE 1 SECOND] {keys}"
+    now = one_by_one(db, text, 100)
+    assert classes(db) == [100]
+    for _ in range(60):
+        now += 37
+        changes = db.push("s", [{"a": now % 3, "ts": at(now)}])
+    assert classes(db) == [1]
+    assert len(changes.queries()) == 100
+    assert all(db.snapshot(f"q{i}") == db.snapshot("q0") for i in range(100))
+    db.drop(db.registry.query("q0")[0].name, [f"q{i}" for i in range(99)])
+    now += 37
+    assert db.push("s", [{"a": 0, "ts": at(now)}]).queries() == ["q99"]
+
+
+def test_classes_over_windows_that_do_not_end_stay_apart() -> None:
+    for window in ("", "[ROWS 3]"):
+        db = world()
+        now = one_by_one(db, f"SELECT COUNT(*) FROM s {window}", 4)
+        for _ in range(20):
+            now += 1000
+            db.push("s", [{"a": 1, "ts": at(now)}])
+        assert classes(db) == [4]
+
+
+def test_a_class_does_not_merge_while_a_tuple_is_in_its_window_that_the_younger_has_not_seen() -> None:
+    db = world()
+    text = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"
+    db.execute(f"CREATE CONTINUOUS QUERY q0 AS {text}")
+    db.push("s", [{"a": 1, "ts": at(900)}])
+    db.execute(f"CREATE CONTINUOUS QUERY q1 AS {text}")
+    db.push("s", [{"a": 1, "ts": at(1900)}])
+    db.push("s", [{"a": 1, "ts": at(1900)}])
+    assert classes(db) == [2]
+    assert [db.snapshot(q)["n"].to_pylist() for q in ("q0", "q1")] == [[3], [2]]
+    db.advance(at(2950))
+    db.push("s", [{"a": 1, "ts": at(2960)}])
+    assert classes(db) == [1]
+
+
+def test_merged_classes_survive_a_save(tmp_path: Path) -> None:
+    db = world()
+    now = one_by_one(db, "SELECT a, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY a", 10)
+    db.save(tmp_path / "saved")
+    db = eddyline.connect(tmp_path / "saved")
+    assert classes(db) == [10]
+    for _ in range(40):
+        now += 37
+        db.push("s", [{"a": now % 3, "ts": at(now)}])
+    assert classes(db) == [1]
+    assert db.snapshot("q9") == db.snapshot("q0")
 
 
 def test_groups_that_always_exist_are_shown_to_every_newcomer() -> None:
