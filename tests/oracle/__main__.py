@@ -14,13 +14,20 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
 from eddyline.index.ranges.range_search import STRATEGIES
-from tests.oracle import functions, join_scenarios, lazy, test_oracle, test_range_joins
+from tests.oracle import functions, join_scenarios, lazy, test_oracle, test_range_joins, twins
 from tests.oracle.range_joins import KINDS as RANGE_KINDS
 
 AT_ONCE = 20  # scenarios a process plays for one class before it reports
 
 
-KINDS = [*test_oracle.KINDS, "range join", "multi-way join", "functions", *(f"lazy {kind}" for kind in lazy.KINDS)]
+KINDS = [
+    *test_oracle.KINDS,
+    "range join",
+    "multi-way join",
+    "functions",
+    "twins",
+    *(f"lazy {kind}" for kind in lazy.KINDS),
+]
 
 
 def tasks(seed: int, kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -45,6 +52,8 @@ def play(task: tuple[str, int]) -> tuple[str, int, list[str]]:
                 compared += join_scenarios.play(seed)
             elif kind == "functions":
                 compared += functions.play(seed)
+            elif kind == "twins":
+                compared += twins.play(seed)
             elif kind.startswith("lazy "):
                 compared += lazy.play(kind.removeprefix("lazy "), seed)
             else:
