@@ -45,4 +45,7 @@ def build(node: physical.PhysicalNode, logs: Logs = own_log, tables: Tables = ow
         return StemJoin(node, children, logs, tables)
     if isinstance(node, physical.CountWindow):
         return CountWindow(node, children, logs(node.scan.source.stream.lower()))
+    if isinstance(node, physical.GroupBy) and node.ends == "in log":
+        (scan,) = (o for o in children[0].walk() if isinstance(o, StreamScan))
+        return GroupBy(node, children, logs(scan.stream))
     return OPERATORS[type(node)](node, children)

@@ -27,18 +27,22 @@ from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.extremes import Extremes
 from eddyline.operators.group_rows import GroupRows, Versions
 from eddyline.operators.joins.ranged import Probing
+from eddyline.operators.logged_ends import LoggedEnds, without_ends
 from eddyline.operators.range_sums import RangeSums
+from eddyline.operators.scan import StreamScan
 from eddyline.operators.slots import Slots
 from eddyline.operators.twin_classes import SentRows
 from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, Delta, query_of
+from eddyline.state.store.stream_log import StreamLog
 from eddyline.state.timeline import Events, Timeline, interval_events, join_events
 
 
 class GroupBy(Operator):
-    def __init__(self, node: physical.GroupBy, children: Sequence[Operator]) -> None:
+    def __init__(self, node: physical.GroupBy, children: Sequence[Operator], log: StreamLog | None = None) -> None:
+        """`log` is that of the stream below, if it is shared and ends are to be read from it."""
         super().__init__(node, children)
         self.keys, self.aggregates = keys, aggregates = node.keys, node.aggregates
         arguments = (a.argument for a in aggregates if a.argument is not None)
@@ -57,6 +61,10 @@ class GroupBy(Operator):
         }
         self.uses_counters = len(self.extremes) < len(aggregates) or not aggregates
         self.range_sums = RangeSums.of(node, children[0], self.layout)
+        self.ends: LoggedEnds | None = None
+        if log is not None and isinstance(node.input, physical.Attach):
+            (scan,) = (o for o in children[0].walk() if isinstance(o, StreamScan))
+            self.ends = LoggedEnds(node.input.condition, scan, log, self.layout)
 
     def pull(self, step: Step) -> Delta:
         pieces: Sequence[tuple[int, Probing] | Delta]
@@ -84,7 +92,10 @@ class GroupBy(Operator):
         touched = np.unique(np.concatenate([self.calendar.take(step.now), started.slot, events.slot[soon]]))
         if not len(touched):
             return self.none()
-        new = join_events([started, events.take(soon), self.timeline.due(touched, step.now)])
+        ending = [self.timeline.due(touched, step.now)]
+        if self.ends is not None:
+            ending.append(self.ends.due(touched, self.slots.query[touched], step.now, step.queries, step.functions))
+        new = join_events([started, events.take(soon), *ending])
         changes = self._send(self._versions(step, touched, new), touched_by)
         self._compact()
         return changes
@@ -108,6 +119,10 @@ class GroupBy(Operator):
             extremes.insert(slot, delta, arguments[i], step.before)
         ints, floats = contributions(self.layout, arguments, n)
         sign = delta.sign[:, None]
+        if self.ends is not None:
+            self.ends.expect(slot, delta)
+            self.calendar.hasten(slot, self.ends.next[slot])
+            delta = without_ends(delta)
         return slot, interval_events(slot, delta, ints * sign, floats * sign)
 
     def _add_unlisted(self, step: Step, i: int, probing: Probing, touched_by: list[tuple[Ints, Ints, Ints]]) -> Events:
@@ -153,8 +168,13 @@ class GroupBy(Operator):
 
     def _last_known(self, groups: Ints) -> Ints:
         """The instant before the next event of each group."""
-        soonest = self.timeline.next_time(groups)
+        soonest = self._next_time(groups)
         return np.where(soonest < MAX, soonest - 1, MAX)
+
+    def _next_time(self, groups: Ints) -> Ints:
+        """The next event of each group."""
+        soonest = self.timeline.next_time(groups)
+        return soonest if self.ends is None else np.minimum(soonest, self.ends.next[groups])
 
     def _send(self, versions: Versions, touched_by: Sequence[tuple[Ints, Ints, Ints]]) -> Delta:
         slot, (sign, ts, exp), columns = self.rows.update(versions)
@@ -175,7 +195,7 @@ class GroupBy(Operator):
         end = np.minimum(self.rows.end[groups], until)
         changes = np.where(end < MAX, end + 1, MAX)
         has_row = self.rows.place[groups] != NONE
-        self.calendar.schedule(groups, np.where(has_row, changes, self.timeline.next_time(groups)))
+        self.calendar.schedule(groups, np.where(has_row, changes, self._next_time(groups)))
 
     # state
 
@@ -185,6 +205,8 @@ class GroupBy(Operator):
         self.counters.grow(n)
         self.rows.grow(n)
         self.calendar.grow(n)
+        if self.ends is not None:
+            self.ends.grow(n)
 
     def _compact(self) -> None:
         """Removes empty groups, once they may be the majority."""
@@ -199,7 +221,7 @@ class GroupBy(Operator):
     def _used(self) -> Mask:
         """The groups that have rows, now or later."""
         n = len(self.slots)
-        coming = self.timeline.next_time(np.arange(n)) < MAX
+        coming = self._next_time(np.arange(n)) < MAX
         used: Mask = (self.counters.totals[:n, 0] != 0) | coming | (self.rows.place[:n] >= 0)
         return used
 
@@ -216,6 +238,8 @@ class GroupBy(Operator):
         self.counters.keep(used)
         self.rows.keep(used)
         self.calendar.keep(used)
+        if self.ends is not None:
+            self.ends.keep(used)
         for extremes in self.extremes.values():
             extremes.stem.move(mapping)
         self._grow()
@@ -243,6 +267,8 @@ class GroupBy(Operator):
         tables = {"slots": self.slots.save(), "groups": groups} | self.timeline.save()
         if self.layout.floats:
             tables["rest"] = rest
+        if self.ends is not None:
+            tables["ends"] = self.ends.save(n)
         return tables | {"out": values} | {f"extreme{i}": e.stem.save() for i, e in self.extremes.items()}
 
     def load(self, saved: dict[str, pa.Table], functions: Functions) -> None:
@@ -251,6 +277,8 @@ class GroupBy(Operator):
         groups = saved["groups"]
         self.calendar.load(np.array(groups.column("wake").to_numpy()))
         self.rows.load(groups, saved)
+        if self.ends is not None:
+            self.ends.load(saved.get("ends"))
         self._grow()
         self.counters.load(groups, saved.get("rest"), self.timeline.later(np.arange(len(self.slots))))
         for i, extremes in self.extremes.items():

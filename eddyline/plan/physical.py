@@ -237,6 +237,7 @@ class GroupBy(_PerQuery):
     aggregates: tuple[Aggregate, ...]
     range_arguments: tuple[RangeArgument | None, ...] | None
     buffers: tuple[Buffer | None, ...]
+    ends: Literal["stored", "in log"] = "stored"  # of the rows in windows: whether they are read from the log
     waits: ClassVar[bool] = True
 
     @property

@@ -12,17 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
+from typing import Literal
 
+from eddyline import types as t
 from eddyline.aggregates import AGGREGATES
 from eddyline.aggregates.description import Counted, Extreme
 from eddyline.plan import nodes, physical
+from eddyline.plan.atoms import atom
 from eddyline.plan.expressions import all_of, calls_functions, conjuncts, may_overflow, move_columns, params_of
+from eddyline.plan.normal_form import clauses
 from eddyline.plan.patterns import Pattern, label
 from eddyline.plan.physical import PhysicalNode
 from eddyline.plan.range_probes import inputs_of
 from eddyline.plan.stem_joins import stem_join
 from eddyline.sql.bound import Aggregate, Expr, Window
 
+RANGE_OPERATORS = ("eq", "lt", "le", "gt", "ge")
 Waiting = nodes.Distinct | nodes.Negation | nodes.Intersect | nodes.GroupBy
 
 
@@ -44,7 +49,7 @@ def physical_plan(
     tables = Counter(n.source.table.lower() for n in _nodes(plan) if isinstance(n, nodes.Table))
     repeated = frozenset(table for table, times in tables.items() if times > 1)
     keep_ranges = strategy != "by row" and (many_queries or strategy != "auto")
-    root = _attached(_Planner(strategy, repeated, method, order, keep_ranges).plan(plan))
+    root = _attached(_Planner(strategy, repeated, method, order, keep_ranges, many_queries).plan(plan))
     return physical.Expirations(Pattern.STR, (root,)) if emit == "all" else root
 
 
@@ -55,6 +60,7 @@ class _Planner:
     method: physical.JoinMethod = "hash"
     order: tuple[int, ...] | None = None
     keep_ranges: bool = True
+    many_queries: bool = True
     clustered: bool = False  # whether the node is inside a cluster; clusters are not nested
 
     def plan(self, node: nodes.Node) -> PhysicalNode:
@@ -101,7 +107,8 @@ class _Planner:
                 child = _attached(self.plan(node.input))
                 arguments = None if node.keys else _range_arguments(child, node.aggregates)
                 buffers = tuple(physical.Buffer() if isinstance(_form(a), Extreme) else None for a in node.aggregates)
-                return physical.GroupBy(pattern, (child,), node.keys, node.aggregates, arguments, buffers)
+                ends = _ends(child, node) if self.many_queries else "stored"
+                return physical.GroupBy(pattern, (child,), node.keys, node.aggregates, arguments, buffers, ends)
 
     def _sides(self, node: nodes.Node) -> tuple[PhysicalNode, ...]:
         return tuple(_attached(self.plan(i)) for i in node.inputs)
@@ -236,6 +243,25 @@ def _range_arguments(
         moved = move_columns(a.argument, partial(add, -child.starts[side]))
         arguments.append(physical.RangeArgument(side, moved))
     return tuple(arguments)
+
+
+def _ends(child: PhysicalNode, node: nodes.GroupBy) -> Literal["stored", "in log"]:
+    """The rows that leave the windows of a grouping can be read from the log of its stream if it has no keys, its
+    aggregates only count, and its conditions are ranges of numbers."""
+    if node.keys or not isinstance(child, physical.Attach) or not isinstance(child.input, physical.StreamScan):
+        return "stored"
+    arguments = [a.argument for a in node.aggregates if a.argument is not None]
+    counted = all(isinstance(_form(a), Counted) for a in node.aggregates)
+    if child.input.source.window.kind != "range" or not counted or any(map(_is_computed, arguments)):
+        return "stored"
+    compared = [atom(clause[0]) if len(clause) == 1 else None for clause in clauses(child.condition)]
+    ranged = all(a is not None and a.op in RANGE_OPERATORS and a.attribute.type != t.STRING for a in compared)
+    return "in log" if ranged else "stored"
+
+
+def _is_computed(argument: Expr) -> bool:
+    """Whether its value depends on more than the columns of a row."""
+    return bool(params_of(argument)) or calls_functions(argument)
 
 
 def _form(aggregate: Aggregate) -> Counted | Extreme:

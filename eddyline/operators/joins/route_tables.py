@@ -14,10 +14,8 @@ from operator import add
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask, Words
-from eddyline.index.filters.clauses import Conditions
 from eddyline.index.filters.slot_boxes import (
     LEAST,
     MOST,
@@ -29,6 +27,7 @@ from eddyline.operators.condition import Condition
 from eddyline.operators.evaluate import Functions
 from eddyline.operators.joins.log_stem import LogStem
 from eddyline.operators.joins.stem_join import StemJoin
+from eddyline.operators.query_boxes import are_boxes, box_ranges
 from eddyline.plan.expressions import (
     all_of,
     anonymous,
@@ -121,9 +120,9 @@ class Member:
     def _tables(self, queries: QueryRows, functions: Functions) -> MemberTables:
         every = np.arange(len(queries))
         conditions = [c.of_queries(queries, every, functions) for c in self.conditions]
-        boxes = [_ranges(c.attributes, x) for c, x in zip(self.conditions, conditions, strict=True)]
+        boxes = [box_ranges(c.attributes, x) for c, x in zip(self.conditions, conditions, strict=True)]
         widths = [stem.scan.widths(queries, every, functions) for stem in self.stems]
-        exact = all(_is_box(x) for x in conditions)
+        exact = all(are_boxes(x) for x in conditions)
         return MemberTables(len(queries), boxes, widths, queries.since_at(every), exact)
 
 
@@ -241,28 +240,3 @@ def _own_condition(join: StemJoin, i: int) -> Expr | None:
         if inputs_of(c, node.starts[:-1]) == {i} and params_of(c) and not may_overflow(c)
     ]
     return all_of(own)
-
-
-def _ranges(attributes: Sequence[Expr], conditions: Conditions) -> dict[Expr, tuple[Ints, Ints]]:
-    """By attribute, the first and last integer that each query accepts; clauses that are no ranges are left out."""
-    ranges = {}
-    for attribute, clauses in zip(attributes, conditions.single, strict=True):
-        if not clauses or any(isinstance(r.start, pa.Array) or r.null.any() for r in clauses):
-            continue
-        low, high = np.full(conditions.size, LEAST), np.full(conditions.size, MOST)
-        for r in clauses:
-            first = np.where(r.no_start, LEAST, r.start)
-            last = np.where(r.no_stop, MOST, np.where(r.stop == LEAST, LEAST, r.stop - (r.stop > LEAST)))
-            low[r.owner] = np.maximum(low[r.owner], first)
-            high[r.owner] = np.minimum(high[r.owner], last)
-        ranges[attribute] = low, high
-    return ranges
-
-
-def _is_box(conditions: Conditions) -> bool:
-    """Whether every condition is a range of numbers along each attribute."""
-    ranges = [r for clauses in conditions.single for r in clauses]
-    numbers = not any(isinstance(r.start, pa.Array) or r.null.any() or (r.no_start & r.no_stop).any() for r in ranges)
-    given = sum((np.bincount(r.owner, minlength=conditions.size) for r in ranges), np.zeros(conditions.size, np.int64))
-    plain = not conditions.partial.any() and all(a is None for a in conditions.alternatives)
-    return bool(numbers and plain and (given == conditions.required).all())

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
+from eddyline.index.filters.domains import as_integers
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.count_windows import OrderedRows
 from eddyline.state.delta import MAX, MIN, Delta, concat
@@ -78,6 +79,7 @@ class StreamLog:
     def _clear(self) -> None:
         self._columns = [GrowingColumn(x) for x in self.types]
         self._time_order: TimeOrder | None = None  # once a reader needs it
+        self._integers: dict[Hashable, GrowingArray] = {}  # by attribute that a reader needs, as integers
         self.unchecked = 0  # rows appended since the last `evict`
         self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
@@ -114,7 +116,8 @@ class StreamLog:
         self._flush()
         columns = sum(c.nbytes for c in self._columns)
         order = 0 if self._time_order is None else self._time_order.nbytes
-        return columns + self._arrivals.nbytes + order + sum(i.nbytes for i in self.indexes.values())
+        derived = sum(i.nbytes for i in self.indexes.values()) + sum(i.nbytes for i in self._integers.values())
+        return columns + self._arrivals.nbytes + order + derived
 
     def append(self, batch: Delta) -> None:
         """Adds arriving tuples. They are copied when rows are read; those that only snapshots need may never be."""
@@ -188,6 +191,15 @@ class StreamLog:
             index.extend(self.rows(len(index), len(self)))
         return index
 
+    def integers(self, attribute: Hashable, values: Callable[[Delta], pa.Array]) -> Ints:
+        """The values of an attribute as integers of the same order, the least one for NULL; `values` evaluates it."""
+        known = self._integers.setdefault(attribute, GrowingArray(np.int64))
+        if len(known) < len(self):
+            numbers, missing = as_integers(values(self.rows(len(known), len(self))))
+            known.append(np.where(missing, MIN, numbers))
+        integers: Ints = known.values
+        return integers
+
     def in_time_order(self) -> OrderedRows:
         """Its rows in the order (event time, arrival); valid until rows are appended or dropped."""
         if self._time_order is None:
@@ -234,6 +246,9 @@ class StreamLog:
     def _drop_oldest(self, dropped: int) -> None:
         self._keep_rows(slice(dropped, None))
         self._dropped += dropped
+        self._integers = {a: known for a, known in self._integers.items() if len(known) > dropped}  # the others are old
+        for known in self._integers.values():
+            known.keep(slice(dropped, None))
         self._pages = {n: page for n, page in self._pages.items() if n * PAGE >= self._dropped}
         for key, index in list(self.indexes.items()):
             index.drop_oldest(dropped)
@@ -246,7 +261,7 @@ class StreamLog:
     def _keep(self, needed: Mask) -> None:
         self._keep_rows(np.nonzero(needed)[0])
         self._drop_indexes()
-        self._time_order = None
+        self._time_order, self._integers = None, {}
         self._dropped, self._pages = 0, {}
         self._renumbered()
 
