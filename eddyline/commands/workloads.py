@@ -41,6 +41,7 @@ KEYS = (
     f"SELECT k, COUNT(*) AS n, AVG(x) AS m, SUM(a) AS b FROM {R} WHERE k = :k GROUP BY k HAVING COUNT(*) >= :lo",
     f"SELECT k, MIN(x) AS low, MAX(a) AS high, SUM(x) AS b FROM {R} WHERE a < :hi GROUP BY k",
     "SELECT SUM(x) AS b FROM r [RANGE :w SECONDS] WHERE a < :hi",
+    "SELECT COUNT(*) AS n FROM r [RANGE :w SECONDS] WHERE a < :hi AND x > :u",
     "SELECT DISTINCT k, a FROM r [ROWS 5] WHERE a > :lo",
     "SELECT DISTINCT k, a FROM r [RANGE :w SECONDS] WHERE a > :lo",
     "SELECT k, x FROM s [ROWS 5]",

@@ -75,7 +75,8 @@ class LoggedEnds:
     def _rows(self) -> WindowRows:
         ordered = self.log.in_time_order()
         codes = tuple(self.log.integers(a, partial(_values, a)) for a in self._attributes)
-        return WindowRows(ordered.order, self.log.ts, self.log.arrivals, codes or (self.log.ts,))
+        sorted_ = self.log.by_value(self._attributes[0], codes[0]) if codes else np.empty(0, np.uint16)
+        return WindowRows(ordered.order, self.log.ts, self.log.arrivals, codes or (self.log.ts,), sorted_)
 
     def _boxes_of(self, queries: QueryRows, functions: Functions) -> tuple[Ints, Ints]:
         version = queries.version, queries.removed

@@ -83,6 +83,9 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         yield from _probes(node)
     if isinstance(node, physical.GroupBy):
         yield from _kept({aggregate_text(a): b for a, b in zip(node.aggregates, node.buffers, strict=True) if b})
+        if node.ends == "in log":
+            streams = [n.source.stream for n in node.input.inputs if isinstance(n, physical.StreamScan)]
+            yield f"rows leave windows as the log of {', '.join(streams)} has them"
 
 
 def _kept(buffers: Mapping[str, Buffer]) -> Iterator[str]:

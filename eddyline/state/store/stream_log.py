@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints, Mask
+from eddyline.arrays import Ints, Mask, Shorts
 from eddyline.index.filters.domains import as_integers
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.count_windows import OrderedRows
@@ -29,6 +29,7 @@ from eddyline.state.saved_tables import loaded_columns, loaded_ints, saved_colum
 from eddyline.state.store.growing import ColumnView, GrowingArray, GrowingColumn
 from eddyline.state.store.key_index import KeyIndex
 from eddyline.state.store.time_order import TimeOrder
+from eddyline.state.store.value_blocks import ValueBlocks
 
 BLOCK = 1024  # rows for which the highest event time up to their end is known
 PAGE = 8192  # rows that are saved together
@@ -80,6 +81,7 @@ class StreamLog:
         self._columns = [GrowingColumn(x) for x in self.types]
         self._time_order: TimeOrder | None = None  # once a reader needs it
         self._integers: dict[Hashable, GrowingArray] = {}  # by attribute that a reader needs, as integers
+        self._blocks: dict[Hashable, ValueBlocks] = {}  # by attribute that a reader needs
         self.unchecked = 0  # rows appended since the last `evict`
         self.eviction_due = False  # whether the next `evict` drops all it can, however little that is
         self._staged: list[Delta] = []  # appended, and not copied yet
@@ -116,7 +118,8 @@ class StreamLog:
         self._flush()
         columns = sum(c.nbytes for c in self._columns)
         order = 0 if self._time_order is None else self._time_order.nbytes
-        derived = sum(i.nbytes for i in self.indexes.values()) + sum(i.nbytes for i in self._integers.values())
+        derived = sum(i.nbytes for i in self.indexes.values())
+        derived += sum(i.nbytes for i in self._integers.values()) + sum(b.nbytes for b in self._blocks.values())
         return columns + self._arrivals.nbytes + order + derived
 
     def append(self, batch: Delta) -> None:
@@ -200,6 +203,12 @@ class StreamLog:
         integers: Ints = known.values
         return integers
 
+    def by_value(self, attribute: Hashable, values: Ints) -> Shorts:
+        """Its rows in time order, sorted by an attribute within blocks; `values` are those of the attribute."""
+        self.in_time_order()
+        assert self._time_order is not None
+        return self._blocks.setdefault(attribute, ValueBlocks()).of(self._time_order, self.ts, values)
+
     def in_time_order(self) -> OrderedRows:
         """Its rows in the order (event time, arrival); valid until rows are appended or dropped."""
         if self._time_order is None:
@@ -247,6 +256,7 @@ class StreamLog:
         self._keep_rows(slice(dropped, None))
         self._dropped += dropped
         self._integers = {a: known for a, known in self._integers.items() if len(known) > dropped}  # the others are old
+        self._blocks = {a: blocks for a, blocks in self._blocks.items() if a in self._integers}
         for known in self._integers.values():
             known.keep(slice(dropped, None))
         self._pages = {n: page for n, page in self._pages.items() if n * PAGE >= self._dropped}
@@ -261,7 +271,7 @@ class StreamLog:
     def _keep(self, needed: Mask) -> None:
         self._keep_rows(np.nonzero(needed)[0])
         self._drop_indexes()
-        self._time_order, self._integers = None, {}
+        self._time_order, self._integers, self._blocks = None, {}, {}
         self._dropped, self._pages = 0, {}
         self._renumbered()
 

@@ -8,6 +8,8 @@ windows are computed (`index/timelines/count_windows.py`).
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
+from itertools import islice
 
 import numpy as np
 
@@ -15,11 +17,15 @@ from eddyline.arrays import Ints
 from eddyline.index.timelines.count_windows import OrderedRows
 from eddyline.state.store.growing import GrowingArray
 
+REMEMBERED = 64  # changes of the order
+
 
 class TimeOrder:
     def __init__(self) -> None:
         self._order = GrowingArray(np.int32)
         self._disorder = 0
+        self.changes = 0  # how often rows got other places; appended rows are no change
+        self._changed: deque[int] = deque(maxlen=REMEMBERED)  # the first place of each of the last changes
 
     def __len__(self) -> int:
         return len(self._order)
@@ -27,6 +33,17 @@ class TimeOrder:
     @property
     def nbytes(self) -> int:
         return self._order.nbytes
+
+    def unchanged_since(self, changes: int) -> int:
+        """The number of places that have had the same rows since so many changes; 0 if that is not remembered."""
+        new = self.changes - changes
+        if new > len(self._changed):
+            return 0
+        return min(islice(self._changed, len(self._changed) - new, None), default=len(self))
+
+    def _change(self, place: int) -> None:
+        self.changes += 1
+        self._changed.append(place)
 
     def rows(self, ts: Ints) -> OrderedRows:
         """The rows with these event times in order, among them new ones; valid until rows are added or dropped."""
@@ -44,12 +61,15 @@ class TimeOrder:
             return
         later = np.concatenate([known[begin:], new])
         later = later[np.lexsort((later, ts[later]))]
+        if begin < len(known):
+            self._change(begin)
         self._order.truncate(begin)
         self._order.append(later)
         self._disorder = max(self._disorder, int(np.abs(later - np.arange(begin, len(ts))).max()))
 
     def drop_oldest(self, dropped: int) -> None:
         """The rows with the smallest numbers are dropped; the others are renumbered."""
+        self._change(0)
         order = self._order.values
         self._order.keep(np.nonzero(order >= dropped)[0])
         kept = self._order.values
