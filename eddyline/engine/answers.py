@@ -29,6 +29,10 @@ class Answers:
     def __len__(self) -> int:
         return len(self._flushed())
 
+    @property
+    def nbytes(self) -> int:
+        return self._flushed().nbytes
+
     def take(self, changes: Delta, clock: int) -> None:
         self._staged.append(changes)
         self._changes += len(changes)

@@ -412,6 +412,11 @@ class Engine(Runner):
         """The number of rows in logs and tables, each of which is stored once for all families."""
         return sum(map(len, self.store.logs.values())) + sum(map(len, self.definitions.tables.values()))
 
+    def shared_bytes(self) -> int:
+        """The bytes of logs and tables, with their indexes."""
+        tables = (t.stored.nbytes for t in self.definitions.tables.values())
+        return sum(log.nbytes for log in self.store.logs.values()) + sum(tables)
+
     def _evict_some(self) -> None:
         """Drops rows of logs that have grown a lot since they were last checked."""
         for name, log in list(self.store.logs.items()):

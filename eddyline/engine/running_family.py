@@ -46,6 +46,7 @@ from eddyline.sql.bound import StreamSource, TableSource, sources
 from eddyline.state.delta import MAX, MIN, Delta, empty, query_of
 from eddyline.state.pages import Saved, as_table
 from eddyline.state.query_table import QueryRows
+from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 
 # Joins over ranges: in a family of more queries, counting changes may cost more than computing whose answers change.
@@ -359,10 +360,20 @@ class RunningFamily:
         """The number of rows that only this family has."""
         return sum(o.size() for o in self.root.walk()) + (len(self.answer) if self.answer is not None else 0)
 
+    def state_bytes(self) -> int:
+        """The bytes of the state that only this family has."""
+        return sum(o.nbytes() for o in self.root.walk()) + (self.answer.nbytes if self.answer is not None else 0)
+
     def shared_rows(self) -> int:
         """The number of rows in the logs and tables that its operators read and that other families may read too."""
-        stores = {id(store): store for o in self.root.walk() for store in o.shared_stores()}
-        return sum(len(store) for store in stores.values())
+        return sum(len(store) for store in self._shared_stores())
+
+    def shared_bytes(self) -> int:
+        """The bytes of these logs and tables, with their indexes."""
+        return sum(store.nbytes for store in self._shared_stores())
+
+    def _shared_stores(self) -> list[StreamLog | StoredTable]:
+        return list({id(store): store for o in self.root.walk() for store in o.shared_stores()}.values())
 
     # saving
 

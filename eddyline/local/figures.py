@@ -10,6 +10,7 @@ import pyarrow as pa
 from eddyline.arrays import Ints
 from eddyline.engine.family import Family
 from eddyline.operators.describe import describe_filters
+from eddyline.operators.room import byte_text
 from eddyline.operators.user_functions import FunctionWarning
 from eddyline.routing.filter_eddy import Lookups
 from eddyline.session import show
@@ -53,11 +54,13 @@ def explain(db: Connection, name: str, analyze: bool) -> str:
         running = db.engine.running[family.number]
         changes = "not counted" if running.changes is None else running.changes
         rows = f"rows of state: {running.state_rows()}  shared rows: {running.shared_rows()}"
-        lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  {rows}")
+        sizes = f"{byte_text(running.state_bytes())} of state, {byte_text(running.shared_bytes())} shared"
+        lines.append(f"clock: {event_time(running.clock)}  changes: {changes}  {rows}  ({sizes})")
         if running.collecting is not None:
             lines.append(f"collected: {running.collected} tuples up to {event_time(running.reached)}")
         for o in running.root.walk():
-            lines.append(f"  {type(o).__name__}: {o.note()}, {o.size()} rows")
+            held = f"{o.size()} rows" + (f" in {byte_text(size)}" if (size := o.nbytes()) else "")
+            lines.append(f"  {type(o).__name__}: {o.note()}, {held}")
             lines += [f"    {line}" for line in o.details()]
         lines += [f"  {line}" for line in _shared_routes(db, family.number)]
         lines += [f"  {line}" for line in _pool(db, family.number)]
@@ -101,7 +104,8 @@ def stats(db: Connection) -> dict[str, Any]:
     """Counters in total, per stream, per family and per function; None where changes are not counted.
 
     `state_rows` are rows that one family alone has. `shared_rows` are those of logs and tables: in total each log and
-    table counts once, for a family those count that it reads."""
+    table counts once, for a family those count that it reads. `state_bytes` and `shared_bytes` are what they take in
+    memory, with indexes; texts of keys, and what operators cache, are not counted."""
     clocks, running = db.engine.clocks.streams, db.engine.running.values()
     return {
         "queries": sum(len(f.queries) for f in db.registry if f.kind != "view"),
@@ -109,7 +113,9 @@ def stats(db: Connection) -> dict[str, Any]:
         "late": sum(c.late for c in clocks.values()),
         "changes": _sum(r.changes for r in running),
         "state_rows": sum(r.state_rows() for r in running),
+        "state_bytes": sum(r.state_bytes() for r in running),
         "shared_rows": db.engine.shared_rows(),
+        "shared_bytes": db.engine.shared_bytes(),
         "lookups": _lookups(
             [*(x for r in running for x in r.lookups()), *(p.lookups for p in db.engine.pools.values())]
         ),
@@ -131,7 +137,9 @@ def stats(db: Connection) -> dict[str, Any]:
                 "queries": len(r.family.queries),
                 "changes": r.changes,
                 "state_rows": r.state_rows(),
+                "state_bytes": r.state_bytes(),
                 "shared_rows": r.shared_rows(),
+                "shared_bytes": r.shared_bytes(),
                 "clock": event_time(r.clock),
                 "collected": r.collected,
                 "lookups": _lookups(r.lookups()),

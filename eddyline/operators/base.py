@@ -106,6 +106,10 @@ class Operator:
         """The logs and tables that it reads and that other families may read too."""
         return ()
 
+    def nbytes(self) -> int:
+        """The bytes of its own state; logs and tables that families share are not counted."""
+        return 0
+
     def save(self) -> dict[str, Saved]:
         return {}
 

@@ -190,6 +190,10 @@ class Cluster(Operator):
     def note(self) -> str:
         return f"{len(self.query)} queries in {0 if self.classes is None else len(self.classes)} classes"
 
+    def nbytes(self) -> int:
+        classes = 0 if self.classes is None else self.classes.nbytes
+        return self.query.nbytes + self.member_of.nbytes + classes
+
     def save(self) -> dict[str, pa.Table]:
         members = pa.table({"query": self.query, "class": self.member_of})
         if self.classes is None:

@@ -30,6 +30,10 @@ class Counters:
         self.totals = np.zeros((0, layout.ints), np.int64)
         self.sums = ExactSums(layout.floats)
 
+    @property
+    def nbytes(self) -> int:
+        return self.totals.nbytes + self.sums.nbytes
+
     def grow(self, slots: int) -> None:
         self.totals = grown(self.totals, slots, 0)
         self.sums.grow(slots)

@@ -158,6 +158,10 @@ class SetOperation(Operator):
     def size(self) -> int:
         return len(self.slots) + len(self.out) + sum(len(r) for r in self.timeline.runs)
 
+    def nbytes(self) -> int:
+        kept = self.slots.nbytes + self.timeline.nbytes + self.counts.nbytes
+        return kept + self.calendar.nbytes + self.out.nbytes
+
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)
         counters = {"left": self.counts[:n, 0], "right": self.counts[:n, 1], "wake": self.calendar.wake[:n]}

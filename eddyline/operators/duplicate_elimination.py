@@ -126,6 +126,10 @@ class DuplicateElimination(Operator):
         """A row for each value, one more where the value stays covered after its row ends, and the intervals ahead."""
         return len(self.slots) + int(np.count_nonzero(self.cover_end > self.out_end)) + len(self.ahead)
 
+    def nbytes(self) -> int:
+        ends = self.out_end.nbytes + self.cover_end.nbytes
+        return self.slots.nbytes + ends + self.ahead.nbytes + self.calendar.nbytes
+
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)
         at, ahead = self.ahead.of(np.arange(n))

@@ -80,6 +80,10 @@ class Expirations(Operator):
     def size(self) -> int:
         return self._waiting
 
+    def nbytes(self) -> int:
+        numbers = self._exp.nbytes + self._sign.nbytes + self._query.nbytes
+        return numbers + sum(c.nbytes for c in self._columns) + self._calendar.nbytes
+
     def save(self) -> dict[str, pa.Table]:
         w = self._rows(np.nonzero(self._still_waiting())[0])
         return {"waiting": pa.table(saved_columns(w) | {"exp": w.exp, "sign": w.sign, "query": w.query})}

@@ -36,6 +36,7 @@ from eddyline.plan import physical
 from eddyline.plan.expressions import params_of
 from eddyline.state.calendar import Calendar
 from eddyline.state.delta import MAX, Delta, query_of
+from eddyline.state.store.stored_table import StoredTable
 from eddyline.state.store.stream_log import StreamLog
 from eddyline.state.timeline import Events, Timeline, interval_events, join_events
 
@@ -258,6 +259,14 @@ class GroupBy(Operator):
         return (
             len(self.slots) + sum(len(r) for r in self.timeline.runs) + sum(len(e.stem) for e in self.extremes.values())
         )
+
+    def shared_stores(self) -> list[StreamLog | StoredTable]:
+        return [] if self.ends is None else [self.ends.log]
+
+    def nbytes(self) -> int:
+        kept = self.slots, self.timeline, self.counters, self.rows, self.calendar
+        ends = 0 if self.ends is None else self.ends.next.nbytes
+        return sum(k.nbytes for k in kept) + sum(e.stem.nbytes for e in self.extremes.values()) + ends
 
     def save(self) -> dict[str, pa.Table]:
         n = len(self.slots)

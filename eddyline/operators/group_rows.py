@@ -45,6 +45,10 @@ class GroupRows:
         self._height = 0  # of `_values`; some rows may no longer be in use
         self._in_use = 0  # slots that have a row
 
+    @property
+    def nbytes(self) -> int:
+        return self.end.nbytes + self.place.nbytes + sum(v.nbytes for v in self._values)
+
     def grow(self, slots: int) -> None:
         self.end, self.place = grown(self.end, slots, MAX), grown(self.place, slots, NONE)
 

@@ -35,6 +35,10 @@ class Slots:
         return len(self.table)
 
     @property
+    def nbytes(self) -> int:
+        return self.table.nbytes + self._query.nbytes + sum(v.nbytes for v in self._values)
+
+    @property
     def query(self) -> Ints:
         """By slot."""
         return self._query.values

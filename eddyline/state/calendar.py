@@ -40,6 +40,10 @@ class Calendar:
         """The number of entries."""
         return self._entries
 
+    @property
+    def nbytes(self) -> int:
+        return self.wake.nbytes + sum(a.nbytes for of_one in self._partitions for a in of_one)
+
     def grow(self, slots: int) -> None:
         """Makes room for slots up to this number."""
         if slots > len(self.wake):

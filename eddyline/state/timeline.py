@@ -33,6 +33,10 @@ class Events:
     def __len__(self) -> int:
         return len(self.slot)
 
+    @property
+    def nbytes(self) -> int:
+        return self.slot.nbytes + self.time.nbytes + self.ints.nbytes + self.floats.nbytes
+
     def take(self, which: npt.NDArray[np.generic]) -> Events:
         return Events(self.slot[which], self.time[which], self.ints[which], self.floats[which])
 
@@ -69,6 +73,10 @@ class Timeline:
         self.runs: list[Events] = []
         self.applied: Ints = np.empty(0, np.int64)
         self._unswept = 0  # events added since the last sweep
+
+    @property
+    def nbytes(self) -> int:
+        return self.applied.nbytes + sum(r.nbytes for r in self.runs)
 
     def none(self) -> Events:
         nothing = np.empty(0, np.int64)

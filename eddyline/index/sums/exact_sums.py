@@ -40,6 +40,10 @@ class ExactSums:
         nothing = np.zeros((0, columns, 0), np.int64)
         self.arrays = SumArrays(0, nothing, 0, nothing, np.empty(0, np.int64))
 
+    @property
+    def nbytes(self) -> int:
+        return self.arrays.narrow.nbytes + self.arrays.wide.nbytes + self.arrays.wide_row.nbytes
+
     def grow(self, slots: int) -> None:
         """Makes memory for this number of slots."""
         a = self.arrays

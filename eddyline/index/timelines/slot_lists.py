@@ -36,6 +36,10 @@ class SlotLists:
         """The number of rows in all lists."""
         return self._held
 
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + sum(a.nbytes for a in self._lists)
+
     def grow(self, slots: int) -> None:
         """Makes room for slots up to this number; their lists are empty."""
         have = len(self._lists.start)

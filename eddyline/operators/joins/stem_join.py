@@ -209,6 +209,9 @@ class StemJoin(Operator):
     def shared_stores(self) -> Sequence[StreamLog | StoredTable]:
         return self.stems.shared_stores()
 
+    def nbytes(self) -> int:
+        return sum(s.nbytes for s in self.stems.stems if s.shared_store is None)
+
     def save(self) -> dict[str, Saved]:
         if self.orders.checked is None:
             return self.stems.save()
