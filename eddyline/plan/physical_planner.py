@@ -129,14 +129,15 @@ class _Planner:
             order = None if self.order is None or streams < 2 else (*self.order, *range(streams, len(below)))
             planned, condition = [self.plan(i) for i in below], all_of([*parts, *lifted])
             return self._stem_join(pattern, planned, condition, order=order)
+        flowing = self.plan(node.input)
+        assert not flowing.retracts, "a retraction would meet another state of a non-retroactive table"
         inputs, lifted = _with_lifted(node.inputs)
         if lifted:
             condition = all_of([*conjuncts(node.condition), *lifted])
             join = self._stem_join(pattern, [self.plan(i) for i in inputs], condition, 1)
             if join.ranged:
                 return join
-        planned = [self.plan(i) for i in node.inputs]
-        return self._stem_join(pattern, planned, node.condition, 1)
+        return self._stem_join(pattern, [flowing, self.plan(node.table)], node.condition, 1)
 
     def _stem_join(
         self,

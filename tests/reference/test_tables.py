@@ -1,10 +1,7 @@
 """Tables that revise earlier results, and tables that do not."""
 
 from eddyline import types as t
-from eddyline.sql.bound import (
-    Column,
-    SelectBlock,
-)
+from eddyline.sql.bound import Column, SelectBlock, SetQuery
 from tests.reference.build import UNBOUNDED, A, bag, derived, eq, reference, select, stream, table
 
 
@@ -74,3 +71,23 @@ def test_a_non_retroactive_table_without_a_stream_is_seen_as_it_stands() -> None
     ref.advance(20)
     ref.change_table("t", deletes=[(1, "x")])
     assert ref.changes("q") == {((1,), 10): 1, ((1,), 20): -1}
+
+
+def test_a_negation_below_a_join_with_a_non_retroactive_table_is_not_one_above_it() -> None:
+    """The two equal rows that cancel each other out saw different versions, so the binder refuses the first form."""
+    key, found = Column(1, t.BIGINT, "k"), Column(2, t.STRING, "v")
+    both = SetQuery("except", select(stream(UNBOUNDED)), select(stream(UNBOUNDED, "r")))
+    below = select(derived(both), table(retroactive=False), where=eq(A, key), outputs=(A, found))
+    sides = [
+        select(derived(select(stream(UNBOUNDED, name))), table(retroactive=False), where=eq(A, key), outputs=(A, found))
+        for name in ("s", "r")
+    ]
+    answers = []
+    for query in (below, SetQuery("except", *sides)):
+        ref = reference(query)
+        ref.change_table("t", inserts=[(1, "old")])
+        ref.push("s", [(1, 10)])
+        ref.change_table("t", inserts=[(1, "new")], deletes=[(1, "old")])
+        ref.push("r", [(1, 10)])
+        answers.append(ref.answer("q"))
+    assert answers == [bag(), bag((1, "old"))]

@@ -279,6 +279,16 @@ QUERIES: dict[str, list[tuple[str, str]]] = {
             "SELECT t.symbol FROM (SELECT DISTINCT symbol FROM trades) t JOIN limits l ON t.symbol = l.symbol",
             "non-retroactive",
         ),
+        (
+            "SELECT d.symbol FROM (SELECT symbol FROM trades UNION ALL SELECT symbol FROM limits) d "
+            "JOIN limits l ON d.symbol = l.symbol",
+            "non-retroactive",
+        ),
+        (
+            "SELECT t.symbol FROM trades t JOIN limits l ON t.symbol = l.symbol "
+            "JOIN (SELECT symbol FROM limits) d ON d.symbol = t.symbol",
+            "non-retroactive",
+        ),
     ],
     "literals": [
         ("SELECT 1x FROM trades", ""),
