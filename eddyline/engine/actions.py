@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from eddyline.arrays import Ints
+from eddyline.plan.rules import Generation
 from eddyline.sql.catalog import KINDS, RelationKind, Sink, Stream, Table, View
 from eddyline.sql.scope import InLists
 
@@ -59,6 +60,7 @@ class NewFamily:
     kind: FamilyKind
     sql: str
     in_lists: InLists = "items"  # parameters of a long IN list: one per item (the default of old commits), or one list
+    rules: Generation = 1  # the rewrite rules of its plan; old commits do not say which
     family: Family | None = field(default=None, compare=False, repr=False)
 
 

@@ -11,7 +11,7 @@ refuse to start a family, and a change of a table may violate its key.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,9 @@ from eddyline.engine import actions
 from eddyline.engine.actions import Action, DefineFunction, Relation, Split
 from eddyline.engine.family import Family, check_options
 from eddyline.engine.table_rows import TableRows
+from eddyline.errors import StateError
 from eddyline.operators.user_functions import Functions
+from eddyline.plan.rules import Generation
 from eddyline.sql.catalog import Catalog, Function, RelationKind, Table
 from eddyline.sql.declared import declared, shape
 from eddyline.sql.parser import parse
@@ -237,9 +239,13 @@ class Definitions:
         """Binds the statement of a family that another process built."""
         binding, options = shape(parse(action.sql)[0].body, self.catalog, action.in_lists)
         checked = check_options(options)
-        return Family(
-            action.number, action.name, binding.bound, checked, action.kind, action.sql, binding.views, action.in_lists
-        )
+        if action.rules not in get_args(Generation):
+            raise StateError(
+                f"The plan of family {action.name!r} was made by rules of a later version ({action.rules}).",
+                hint="Use the version of Eddyline that wrote it.",
+            )
+        known = action.number, action.name, binding.bound, checked, action.kind, action.sql, binding.views
+        return Family(*known, action.in_lists, action.rules)
 
     def _remove(self, family: Family) -> None:
         self.runner.queries_dropping(family)

@@ -10,10 +10,12 @@ from eddyline.engine.join_options import forced_order, names_of, refuse_join_opt
 from eddyline.errors import BindError, did_you_mean
 from eddyline.index.ranges.range_search import STRATEGIES
 from eddyline.plan import physical
-from eddyline.plan.build import plan
+from eddyline.plan.build import build
 from eddyline.plan.nodes import Node
 from eddyline.plan.physical import JoinMethod, PhysicalNode
 from eddyline.plan.physical_planner import physical_plan
+from eddyline.plan.rules import LATEST, Generation, optimize
+from eddyline.plan.statistics import Statistics
 from eddyline.sql.bound import BoundQuery, Field, StreamSource, sources
 from eddyline.sql.cursor import short
 from eddyline.sql.functions import UNITS, unit_of
@@ -35,6 +37,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": (),  # names of inputs: the order in which tuples probe them, instead of one that follows the data
 }
 LENGTHS = ("evaluate", "expire")
+MANY_QUERIES = 64.0  # of a declared family, for the cost model; a text is planned for itself
 MOST_CHANGES = 10_000_000
 MOST_BYTES = 1 << 30
 
@@ -49,12 +52,20 @@ class Family:
     sql: str
     views: frozenset[str]  # the views its text reads, in lower case
     in_lists: InLists = "whole"  # how the long IN lists of its text become parameters
+    rules: Generation = LATEST  # the rewrite rules that its plan is made by, for as long as it exists
     plan: Node = field(init=False)
+    rewrites: tuple[str, ...] = field(init=False)  # those that changed the plan
     physical: PhysicalNode = field(init=False)
     queries: QueryTable = field(init=False)
 
     def __post_init__(self) -> None:
-        self.plan = plan(self.bound.query)
+        rewritten = optimize(
+            build(self.bound.query),
+            Statistics(queries=MANY_QUERIES if self.kind == "declared" and self.bound.params else 1.0),
+            generation=self.rules,
+            joins="as written" if {"join", "order"} & self.options.keys() else "free",
+        )
+        self.plan, self.rewrites = rewritten.plan, rewritten.rewrites
         order = forced_order(self.bound.query, self.options["order"]) if "order" in self.options else None
         options = self.emit, self.strategy, self.join_method, order
         self.physical = physical_plan(self.plan, *options, many_queries=self.kind == "declared")

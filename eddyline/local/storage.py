@@ -101,7 +101,7 @@ def _manifest(db: Connection) -> dict[str, Any]:
 
 def _family(db: Connection, f: Family) -> dict[str, Any]:
     known = {"number": f.number, "name": f.name, "kind": f.kind, "sql": f.sql, "next_id": f.queries.next_id}
-    known["in_lists"] = f.in_lists
+    known |= {"in_lists": f.in_lists, "rules": f.rules}
     failure = db.engine.failed.get(f.number)
     if failure is not None:
         return known | {"error": failure.error}
@@ -204,9 +204,9 @@ def _restore_family(db: Connection, path: Path, saved: dict[str, Any]) -> None:
     queries = _read_table(path / "queries.arrow").combine_chunks()
     names, _, _, *params = (c.combine_chunks() for c in queries.columns)
     ids, since = (np.array(queries.column(name).to_numpy(), np.int64) for name in ("id", "since"))
-    number, in_lists = saved["number"], saved.get("in_lists", "items")
+    number, in_lists, rules = saved["number"], saved.get("in_lists", "items"), saved.get("rules", 1)
     with db.engine.restoring():
-        db.definitions.apply(NewFamily(number, saved["name"], saved["kind"], saved["sql"], in_lists))
+        db.definitions.apply(NewFamily(number, saved["name"], saved["kind"], saved["sql"], in_lists, rules))
         load = LoadQueries(number, saved["next_id"], ids, names, tuple(params))
         db.definitions.apply(load, lambda family, ids: since)
     family = db.definitions.families[number]

@@ -13,12 +13,13 @@ from eddyline.plan import nodes
 from eddyline.plan.expressions import all_of, columns_of, conjuncts, move_columns
 from eddyline.plan.nodes import Node
 from eddyline.plan.rules import optimize
+from eddyline.plan.statistics import Statistics
 from eddyline.sql.bound import Expr, Query, SelectBlock, SetQuery, Source, StreamSource, TableSource, sources
 
 
-def plan(query: Query) -> Node:
+def plan(query: Query, statistics: Statistics | None = None) -> Node:
     """The plan of a bound query, after all rewrites."""
-    return optimize(build(query))
+    return optimize(build(query), statistics).plan
 
 
 def build(query: Query) -> Node:

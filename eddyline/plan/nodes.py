@@ -195,6 +195,11 @@ def expressions(node: Node) -> list[Expr]:
             return []
 
 
+def all_expressions(node: Node) -> list[Expr]:
+    """The expressions of a node and of everything below it."""
+    return expressions(node) + [e for i in node.inputs for e in all_expressions(i)]
+
+
 def _check(exprs: Sequence[Expr], fields: tuple[Field, ...]) -> None:
     for e in (e for expr in exprs for e in walk(expr) if isinstance(e, Column)):
         assert e.index < len(fields), f"column {e.index} of {len(fields)}"

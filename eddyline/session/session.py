@@ -173,7 +173,7 @@ class Session:
 
 
 def new_family(family: Family) -> NewFamily:
-    return NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists, family)
+    return NewFamily(family.number, family.name, family.kind, family.sql, family.in_lists, family.rules, family)
 
 
 def _type(name: str) -> pa.DataType:

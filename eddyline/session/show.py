@@ -151,6 +151,7 @@ def explain(session: Session, name: str) -> tuple[Family, list[str]]:
             f"{name}: " + ", ".join(f"{p.name} = {v}" for p, v in zip(family.bound.params, values, strict=True))
         )
     lines += _pace(family)
+    lines += [f"rewritten: {rewrite}" for rewrite in family.rewrites]
     lines.append(explain_logical(family.plan, lambda _: f"shared by {n}"))
     lines += ["physical plan:", explain_physical(family.physical, family.bound.params)]
     return family, lines

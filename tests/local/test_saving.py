@@ -6,11 +6,12 @@ import json
 import shutil
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import eddyline
+from eddyline.engine.actions import NewFamily
 from tests.local.common import at, bag, log_of, random_rows, row, tuples, world
 
 FUNCTIONS = {"twice": lambda x: 2 * x}
@@ -387,3 +388,51 @@ def test_files_of_a_saved_connection_stay_in_its_folder_whatever_its_streams_are
     assert [f.name for f in (tmp_path / "here").iterdir()] == ["saved"]
     again = eddyline.connect(tmp_path / "here" / "saved")
     assert again.snapshot("q")["k"].to_pylist() == [1]
+
+
+BUSY = (
+    "CREATE QUERY FAMILY busy (least BIGINT) AS SELECT a, COUNT(*) AS k FROM s [RANGE 5 SECONDS] GROUP BY a "
+    "HAVING a <> 1 AND COUNT(*) >= :least"
+)
+
+
+def busy(rules: Literal[1, 2]) -> Any:
+    db = world()
+    db.apply([NewFamily(1, "busy", "declared", BUSY, "whole", rules)])
+    db.register("busy", [{"query": f"b{n}", "least": n} for n in (1, 2)])
+    db.push("s", [row(i, a=i % 3) for i in range(6)])
+    return db
+
+
+@pytest.mark.parametrize(("rules", "saved_by"), [(1, "this version"), (2, "this version"), (1, "an older version")])
+def test_a_family_keeps_the_rules_it_was_planned_with(rules: Literal[1, 2], saved_by: str, tmp_path: Path) -> None:
+    """The saved groups include some that the newer plan filters out below: it would send retractions for them."""
+    old = busy(rules)
+    old.save(tmp_path / "saved")
+    manifest = json.loads((tmp_path / "saved" / "manifest.json").read_text())
+    if saved_by != "this version":
+        for family in manifest["families"]:
+            assert family.pop("rules") == 1
+        (tmp_path / "saved" / "manifest.json").write_text(json.dumps(manifest))
+    new = eddyline.connect(tmp_path / "saved")
+    assert new.explain("busy") == old.explain("busy")
+    assert ("rewritten: push selections below groups" in new.explain("busy")) == (rules == 2)
+    for i in range(6, 14):
+        batch = [row(i, a=i % 2)]
+        changes = [db.push("s", batch) for db in (old, new)]
+        for name in ("b1", "b2"):
+            assert log_of(changes[0], name) == log_of(changes[1], name)
+    same_as = busy(3 - rules)  # type: ignore[arg-type]
+    same_as.push("s", [row(i, a=i % 2) for i in range(6, 14)])
+    for name in ("b1", "b2"):
+        assert bag(new.snapshot(name)) == bag(same_as.snapshot(name))
+
+
+def test_rules_of_a_later_version_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    busy(2).save(tmp_path / "saved")
+    manifest = json.loads((tmp_path / "saved" / "manifest.json").read_text())
+    manifest["families"][0]["rules"] = 9
+    (tmp_path / "saved" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(eddyline.StateError, match="rules of a later version") as refused:
+        eddyline.connect(tmp_path / "saved")
+    assert "Use the version of Eddyline that wrote it." in str(refused.value)

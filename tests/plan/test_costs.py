@@ -10,6 +10,7 @@ from eddyline.plan import statistics
 from eddyline.plan.build import build
 from eddyline.plan.costs import PROBE, Estimate, Lookup, estimate
 from eddyline.plan.nodes import Node, Project
+from eddyline.plan.rules import optimize
 from eddyline.plan.statistics import Statistics
 from tests.plan.running import bind
 
@@ -103,3 +104,21 @@ def test_what_is_above_a_class_of_queries_is_computed_for_each_of_them() -> None
     below = estimated("SELECT DISTINCT a, b FROM s [RANGE 5 SECONDS]", "key", Statistics()).cost
     assert estimated(above, "key", many).cost == pytest.approx(below + 50 * (alone - below))
 
+
+DISTINCT_JOIN = f"SELECT DISTINCT x.a, y.a AS b FROM {LINK1}, {LINK2} WHERE x.a = y.a"
+
+
+def test_a_form_is_chosen_where_it_is_cheaper_by_the_margin() -> None:
+    few = Statistics(rates={"link1": 100.0, "link2": 100.0}, distinct={("link1", "a"): 5.0, ("link2", "a"): 5.0})
+    given = build(bind(F + DISTINCT_JOIN).query)
+    chosen = optimize(given, few)
+    (told,) = chosen.rewrites
+    assert told.startswith("push down duplicate elimination, for an estimated cost of ")
+    assert estimate(chosen.plan, few).cost * 2 <= estimate(given, few).cost
+    assert optimize(given).plan == given
+
+
+def test_a_plan_depends_on_the_query_and_the_statistics_alone() -> None:
+    few = Statistics(rates={"link1": 100.0, "link2": 100.0}, distinct={("link1", "a"): 5.0, ("link2", "a"): 5.0})
+    plans = [optimize(build(bind(F + DISTINCT_JOIN).query), few) for _ in range(3)]
+    assert plans[0] == plans[1] == plans[2]
