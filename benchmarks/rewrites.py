@@ -1,9 +1,9 @@
-"""Both forms of a join with a negation, and of DISTINCT over a join: their times, and how the cost model compares them.
+"""Plans that can be rewritten: the CPU time of both forms, and the ratio that the cost model estimates.
 
     below: (A − B) ⋈ C              above: (A ⋈ C) − (B ⋈ C)
-    after: δ(π(A ⋈ C))              before: δ(π(A)) ⋈ δ(π(C))
+    above: δ(π(A ⋈ C))              below: δ(π(A)) ⋈ δ(π(C))
 
-Streams have 1,000 tuples a second, windows 10 seconds, batches one second. The answers of both forms are compared.
+Windows have 10 seconds, batches one second. Both forms get each batch in turn, and their answers are compared.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +28,13 @@ from eddyline.plan.rules.pull_up_negation import pull_up_negation
 from eddyline.plan.rules.push_down_duplicate_elimination import push_down_duplicate_elimination
 from eddyline.plan.statistics import Statistics
 
-RATE, SECONDS, BATCHES, WARM = 1_000, 10, 24, 10
+SECONDS, BATCHES, WARM = 10, 18, 11
 WINDOW = f"[RANGE {SECONDS} SECONDS]"
 NEGATION = (
     f"SELECT d.a FROM (SELECT a FROM link1 {WINDOW} EXCEPT ALL SELECT a FROM link2 {WINDOW}) AS d, link3 {WINDOW} AS z "
     "WHERE d.a = z.a AND z.n = 0"
 )
+SHARED = NEGATION.replace("d.a FROM", "d.a, :tag AS tag FROM", 1)  # by queries that differ above the join alone
 DISTINCT = f"SELECT DISTINCT x.a, z.n FROM link1 {WINDOW} AS x, link3 {WINDOW} AS z WHERE x.a = z.a"
 
 
@@ -53,58 +55,92 @@ def connection() -> eddyline.Connection:
     return db
 
 
-def run(sql: str, chosen: tuple[Rule, ...], values: int, kinds: int) -> tuple[float, Counter[tuple[object, ...]]]:
-    """Seconds a batch once windows are full, and the answer at the end."""
-    rng = np.random.default_rng(7)
-    db = connection()
-    with planned(chosen):
-        db.execute(f"CREATE CONTINUOUS QUERY q AS {sql}")
-    took = 0.0
-    for batch in range(BATCHES):
+@dataclass(frozen=True)
+class Point:
+    name: str
+    sql: str
+    rule: Rule
+    rate: int  # tuples of each stream in a second
+    values: int  # of the join key
+    kinds: int  # of the selected column
+    queries: int = 1
+
+    def __str__(self) -> str:
+        selected = f", 1 of {self.kinds:,} selected" if self.rule is pull_up_negation else ""
+        return f"{self.name}, {self.rate:,} tuples, {self.values:,} values{selected}, {self.queries} queries"
+
+    def registered(self, chosen: tuple[Rule, ...]) -> eddyline.Connection:
+        db = connection()
+        with planned(chosen):
+            if self.queries == 1:
+                db.execute(f"CREATE CONTINUOUS QUERY q0 AS {self.sql}")
+            else:
+                db.execute(f"CREATE QUERY FAMILY f (tag INT) AS {self.sql}")
+                tags = pa.array(range(self.queries), pa.int32())
+                db.register("f", pa.table({"query": [f"q{i}" for i in range(self.queries)], "tag": tags}))
+        return db
+
+    def batch(self, rng: np.random.Generator, second: int) -> dict[str, pa.Table]:
         given = {}
         for i in (1, 2, 3):
-            ts = batch * 1_000_000 + np.sort(rng.integers(0, 1_000_000, RATE))
-            columns = {"a": rng.integers(0, values, RATE), "n": rng.integers(0, kinds, RATE)}
+            ts = second * 1_000_000 + np.sort(rng.integers(0, 1_000_000, self.rate))
+            columns = {"a": rng.integers(0, self.values, self.rate), "n": rng.integers(0, self.kinds, self.rate)}
             of = {name: pa.array(column, pa.int32()) for name, column in columns.items()}
             given[f"link{i}"] = pa.table(of | {"ts": pa.array(ts, pa.timestamp("us"))})
-        began = time.perf_counter()
-        db.push(given).count()
-        took += (time.perf_counter() - began) * (batch >= WARM)
-    answer = db.snapshot("q").to_pylist()
-    return took / (BATCHES - WARM), Counter(tuple(row.values()) for row in answer)
+        return given
+
+    def measured(self) -> tuple[float, float]:
+        """CPU seconds a batch of the first and the second form, once windows are full."""
+        rng = np.random.default_rng(7)
+        forms = [self.registered(chosen) for chosen in ((), (self.rule,))]
+        took = [0.0, 0.0]
+        for second in range(BATCHES):
+            given = self.batch(rng, second)
+            for n, db in enumerate(forms):
+                began = time.process_time()
+                db.push(given).count()
+                took[n] += (time.process_time() - began) * (second >= WARM)
+        answers = [Counter(tuple(row.values()) for row in db.snapshot("q0").to_pylist()) for db in forms]
+        assert answers[0] == answers[1], "both forms have the same answer"
+        return took[0] / (BATCHES - WARM), took[1] / (BATCHES - WARM)
+
+    def estimated(self) -> float:
+        """How many times the cost of the first form the second is estimated to have."""
+        links = ("link1", "link2", "link3")
+        distinct = {(link, "a"): float(self.values) for link in links}
+        distinct |= {(link, "n"): float(self.kinds) for link in links}
+        known = Statistics(dict.fromkeys(links, float(self.rate)), {}, distinct, float(self.queries))
+        db = connection()
+        with planned(()):
+            db.execute(f"CREATE QUERY FAMILY f (tag INT) AS {self.sql}")
+        first = build(db.registry.named("f").bound.query)
+        return estimate(apply(self.rule, first), known).cost / estimate(first, known).cost
 
 
-def estimated(sql: str, rule: Rule, values: int, kinds: int) -> float:
-    """How many times the cost of the first form the second is estimated to have."""
-    links = ("link1", "link2", "link3")
-    distinct = {(link, "a"): float(values) for link in links} | {(link, "n"): float(kinds) for link in links}
-    known = Statistics(rates=dict.fromkeys(links, float(RATE)), distinct=distinct)
-    db = connection()
-    with planned(()):
-        db.execute(f"CREATE QUERY FAMILY f AS {sql}")
-    first = build(db.registry.named("f").bound.query)
-    return estimate(apply(rule, first), known).cost / estimate(first, known).cost
+NEGATIONS = [
+    (1_000, 10_000, 100),
+    (1_000, 1_000, 1),
+    (20_000, 200_000, 100),
+    (20_000, 200_000, 10),
+    (20_000, 200_000, 1),
+]
+POINTS = [
+    *(Point("negation above / below the join", NEGATION, pull_up_negation, *given) for given in NEGATIONS),
+    Point("negation above / below the join", SHARED, pull_up_negation, 1_000, 10_000, 10, 64),
+    *(
+        Point("DISTINCT below / above the join", DISTINCT, push_down_duplicate_elimination, 1_000, values, 10)
+        for values in (300, 1_000, 10_000, 100_000)
+    ),
+]
 
 
 def main() -> bool:
     figures = []
-    for name, sql, rule, points in (
-        ("negation above / below the join", NEGATION, pull_up_negation, ((1_000, 100), (1_000, 10), (1_000, 1))),
-        ("negation above / below the join", NEGATION, pull_up_negation, ((10_000, 100), (10_000, 10), (10_000, 1))),
-        ("DISTINCT below / above the join", DISTINCT, push_down_duplicate_elimination, ((300, 10), (1_000, 10))),
-        ("DISTINCT below / above the join", DISTINCT, push_down_duplicate_elimination, ((10_000, 10), (100_000, 10))),
-    ):
-        for values, kinds in points:
-            forms = [run(sql, chosen, values, kinds) for chosen in ((), (rule,))]
-            assert forms[0][1] == forms[1][1], "both forms have the same answer"
-            what = (
-                f"{name}, {values} values, 1 of {kinds} selected"
-                if rule is pull_up_negation
-                else f"{name}, {values} values"
-            )
-            figures.append(Figure(f"{what}: time", forms[1][0] / forms[0][0], "x"))
-            figures.append(Figure(f"{what}: estimated cost", estimated(sql, rule, values, kinds), "x"))
-            print(f"{what}: {forms[0][0] * 1e3:.1f} and {forms[1][0] * 1e3:.1f} ms a batch", flush=True)
+    for point in POINTS:
+        first, second = point.measured()
+        figures.append(Figure(f"{point}: CPU time", second / first, "x"))
+        figures.append(Figure(f"{point}: estimated cost", point.estimated(), "x"))
+        print(f"{point}: {first * 1e3:.1f} and {second * 1e3:.1f} ms a batch", flush=True)
     return report("rewrites", figures)
 
 

@@ -63,7 +63,8 @@ class Family:
             build(self.bound.query),
             Statistics(queries=MANY_QUERIES if self.kind == "declared" and self.bound.params else 1.0),
             generation=self.rules,
-            joins="as written" if {"join", "order"} & self.options.keys() else "free",
+            joins="as written" if "order" in self.options or self.join_method == "hybrid" else "free",
+            lookup="scan" if self.join_method == "nested loop" else "key",
         )
         self.plan, self.rewrites = rewritten.plan, rewritten.rewrites
         order = forced_order(self.bound.query, self.options["order"]) if "order" in self.options else None

@@ -222,7 +222,10 @@ def case_of(rule: Rule, seed: int) -> Case:
     first = rnd.choice([0, 0, 0, len(s.events) // 3])
     events = [(*e[:2], few_values(e[2])) if e[0] == "row" else e for e in s.events]
     events.insert(first, ("family", "f", table))
-    return Case(rule, seed, text, replace(s, events=events, schema=schema_of(text), emit_all=rnd.random() < 0.3))
+    s = replace(s, events=events, schema=schema_of(text), emit_all=rnd.random() < 0.3)
+    if rnd.random() < 0.15:
+        s.joins["f"] = ["join = 'nested loop'"]
+    return Case(rule, seed, text, s)
 
 
 def few_values(row: tuple[Any, ...]) -> tuple[Any, ...]:

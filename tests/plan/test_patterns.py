@@ -127,11 +127,14 @@ LINK1, LINK2, LINK3 = (f"link{i} [RANGE 60 SECONDS]" for i in (1, 2, 3))
 
 
 NEGATION = f"SELECT x.a FROM {LINK1} AS x EXCEPT ALL SELECT y.a FROM {LINK2} AS y"
-QUERY_5 = f"SELECT d.a FROM ({NEGATION}) AS d, {LINK3} AS z WHERE d.a = z.a AND z.n = 'ftp'"
+QUERY_5 = (
+    "CREATE QUERY FAMILY f (label STRING) AS "
+    f"SELECT :label AS label, d.a FROM ({NEGATION}) AS d, {LINK3} AS z WHERE d.a = z.a AND z.n = 'ftp'"
+)
 
 
 def test_figure_6_with_negation_pulled_up_only_the_result_is_strict() -> None:
-    found = plan(bind(QUERY_5).query, Statistics(rates={"link3": 0.001}))
+    found = plan(bind(QUERY_5).query, Statistics(queries=64.0))
     (above,) = nodes(found, Negation)
     assert (label(found), label(above)) == (STR, STR)
     assert [label(i) for i in above.inputs] == [WK, WK]

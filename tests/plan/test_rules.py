@@ -42,18 +42,18 @@ def sql_of(file: Path) -> str:
 
 
 def statistics_of(file: Path) -> Statistics:
-    """Those of lines such as `-- rate link3 = 0.01` and `-- distinct link3.a = 5`."""
-    rates: dict[str, float] = {}
+    """Those of lines such as `-- distinct link3.a = 5` and `-- queries = 64`."""
     distinct: dict[tuple[str, str], float] = {}
+    queries = 1.0
     for line in file.read_text().splitlines():
         if line.startswith("-- "):
-            kind, name, _, value = line.removeprefix("-- ").split()
-            if kind == "rate":
-                rates[name] = float(value)
+            what, _, value = line.removeprefix("-- ").partition(" = ")
+            if what == "queries":
+                queries = float(value)
             else:
-                relation, _, column = name.partition(".")
+                relation, _, column = what.removeprefix("distinct ").partition(".")
                 distinct[relation, column] = float(value)
-    return Statistics(rates=rates, distinct=distinct)
+    return Statistics(distinct=distinct, queries=queries)
 
 
 @each_file

@@ -5,7 +5,7 @@ projections and selections only become fewer. Those of `CHOSEN` are applied wher
 clearly cheaper. What is decided depends on the plan and the given statistics alone.
 
 The operators of a family must not change while it has state, so a family keeps the generation of rules that it was
-planned with. A rule that changes plans of families that may exist starts a new generation.
+planned with. A rule, a guess or a margin that changes plans of families that may exist starts a new generation.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Choice:
         if after * MARGIN > before:
             return node
         self.notes.append(
-            f"{name_of(self.rule)}, for an estimated cost of {after:.3g} a second instead of {before:.3g}"
+            f"{name_of(self.rule)}, for an estimated cost of {after:,.0f} a second instead of {before:,.0f}"
         )
         return other
 
