@@ -201,7 +201,7 @@ class Cluster(Operator):
         counters = pa.table({"next_class": [self.classes.next_id], "latest": [self._latest]})
         saved = {"members": members, "classes": self.classes.save(), "counters": counters}
         if self._twins is not None:
-            horizon = self._twins.horizon
+            horizon = self._twins.horizons
             kept = {"class": pa.array(list(horizon), pa.int64()), "horizon": pa.array(horizon.values(), pa.int64())}
             saved |= {"horizons": pa.table(kept), "seen": pa.table({"seen": [self._twins.seen]})}
         return saved

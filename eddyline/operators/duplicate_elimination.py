@@ -107,6 +107,7 @@ class DuplicateElimination(Operator):
         self.out_end, self.cover_end = self.out_end[:n][used], self.cover_end[:n][used]
         self.ahead.keep(used)
         self.calendar.keep(used)
+        self._in_use = len(self.slots)
         self._grow()
 
     def expire(self, step: Step) -> None:

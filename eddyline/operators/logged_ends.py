@@ -1,13 +1,17 @@
-"""Ends of rows that are not stored: windows over a stream are read from its log.
+"""Ends of windows that are not stored: they are read from the log of the stream.
 
-A windowed aggregate over a range of values needs to know, for every row in its window, when the row leaves. With many
-queries over one stream, storing that for every row and query takes a multiple of the stream itself. Here a query keeps
-one number: when the oldest of its rows leaves. What has left by then is read from the log, in the order of event time,
-from that row on (`index/timelines/window_ends.py`). So state is the log, shared by all families, and a few numbers a
-query. A query looks at every row of the log once.
+An aggregate over the rows of a window must know when each row leaves the window. With many queries over one stream,
+storing that for every row and query takes a multiple of the stream itself. Here a query keeps `next`, the instant at
+which the oldest of its rows leaves. When that has come, the rows that have left are read from the log, in blocks in the
+order of event time (`index/timelines/window_ends.py`), and subtracted. State is the log, which families share, and by
+query `next` and its bounds.
 
-Rows that were counted before a family was restored from a version that stored their ends are not read again: `begin`
-is the arrival number from which on rows are read.
+Invariant: `next` is the earliest end among the rows of a query that have been added and not subtracted; all rows of the
+log from that one on that the query accepts are such rows. So the log must keep the widest window, a condition must be
+a range of numbers along each attribute, and no row is added whose end has passed.
+
+A family that an earlier version saved has stored the ends of its rows so far; those are subtracted from there. `begin`
+is the arrival number from which on rows are read from the log.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from eddyline.arrays import Ints
+from eddyline.arrays import Doubles, Ints, Mask
 from eddyline.index.filters.slot_boxes import LEAST, MOST
 from eddyline.index.timelines.window_ends import NEVER, WindowQueries, WindowRows, ended_rows
 from eddyline.operators.condition import Condition
@@ -36,7 +40,7 @@ from eddyline.state.timeline import Events
 
 
 class LoggedEnds:
-    """By slot of a grouping without keys, which is one query: when the oldest of its rows leaves."""
+    """By slot, which is one query where a grouping has no keys: when the oldest of its rows leaves."""
 
     def __init__(self, condition: Expr | None, scan: StreamScan, log: StreamLog, layout: Layout) -> None:
         self.scan, self.log, self.layout = scan, log, layout
@@ -44,21 +48,22 @@ class LoggedEnds:
         self.begin = 0
         self._condition = Condition(condition)
         self._attributes = [anonymous(a) for a in self._condition.attributes]
-        self._boxes: tuple[tuple[int, int], Ints, Ints] | None = None  # (version of queries), by attribute and query
+        self._boxes: tuple[tuple[int, int], Ints, Ints] | None = None  # (version and removals of queries), low, high
 
     def grow(self, slots: int) -> None:
         self.next = grown(self.next, slots, NEVER)
 
-    def keep(self, used: np.ndarray) -> None:
+    def keep(self, used: Mask) -> None:
         self.next = self.next[: len(used)][used]
 
     def expect(self, slot: Ints, rows: Delta) -> None:
         """Rows that have been added to slots will leave after their ends."""
-        ends = rows.exp < NEVER
-        np.minimum.at(self.next, slot[ends], rows.exp[ends] + 1)
+        will_end = rows.exp < NEVER
+        np.minimum.at(self.next, slot[will_end], rows.exp[will_end] + 1)
 
     def due(self, slots: Ints, query: Ints, upto: int, queries: QueryRows, functions: Functions) -> Events:
-        """The events of the rows that leave the windows of slots up to an instant; `query` has their queries."""
+        """The events of the rows that leave the windows of slots up to an instant, in no order; `query` has the queries
+        of the slots."""
         mine = np.nonzero(self.next[slots] <= upto)[0]
         slots, positions = slots[mine], queries.positions(query[mine])
         low, high = self._boxes_of(queries, functions)
@@ -75,6 +80,7 @@ class LoggedEnds:
     def _rows(self) -> WindowRows:
         ordered = self.log.in_time_order()
         codes = tuple(self.log.integers(a, partial(_values, a)) for a in self._attributes)
+        # Without a condition, any attribute serves, and all of its values are accepted.
         sorted_ = self.log.by_value(self._attributes[0], codes[0]) if codes else np.empty(0, np.uint16)
         return WindowRows(ordered.order, self.log.ts, self.log.arrivals, codes or (self.log.ts,), sorted_)
 
@@ -87,11 +93,11 @@ class LoggedEnds:
             low, high = np.full(shape, LEAST), np.full(shape, MOST)
             for a, attribute in enumerate(self._condition.attributes):
                 first, last = ranges[attribute]
-                low[a], high[a] = np.maximum(first, LEAST + 1), last  # LEAST stands for NULL
+                low[a], high[a] = np.maximum(first, LEAST + 1), last  # LEAST is NULL, which none accepts
             self._boxes = version, low, high
         return self._boxes[1:]
 
-    def _contributions(self, rows: Ints, functions: Functions) -> tuple[Ints, np.ndarray]:
+    def _contributions(self, rows: Ints, functions: Functions) -> tuple[Ints, Doubles]:
         """What rows of the log have added to counters."""
         arguments: list[pa.Array | None] = []
         for a in self.layout.aggregates:
@@ -122,5 +128,5 @@ def _values(attribute: Expr, rows: Delta) -> pa.Array:
 
 
 def without_ends(rows: Delta) -> Delta:
-    """Rows whose ends are read from the log."""
+    """The rows with no end, for the timeline: their ends are read from the log."""
     return replace(rows, exp=np.full(len(rows), NEVER))

@@ -1,13 +1,13 @@
 """A calendar: when each slot of an operator must be processed again, and which slots are due at the clock.
 
-`wake` has the instant by slot, MAX for none. Entries (instant, slot) are partitioned by instant, in partitions that are
-the wider the later they are (`index/timelines/time_partitions.py`). Invariant: every slot with an instant has an entry
-for it. An entry whose slot has been given another instant is stale; it is dropped when it is reached, so that
-rescheduling deletes nothing.
+`wake` has the instant by slot, MAX for none. Entries (instant, slot) are partitioned by instant, in partitions that
+double in width with the distance from the clock: a radix heap (`index/timelines/time_partitions.py`). Invariant: every
+slot with an instant has an entry for it. An entry whose slot has been given another instant is stale; it is dropped
+when it is reached, so that rescheduling deletes nothing.
 
-Cost: scheduling takes O(1) an entry. Taking what is due reads the partitions that are due and one more, whose other
-entries move to narrower partitions: an entry moves at most once for every bit of the time that it waits, whatever
-else is in the calendar. Stale entries never outnumber slots by much: then the calendar is built anew.
+Cost: scheduling takes O(1) an entry. Taking what is due reads the partitions before that of the clock, and that one,
+whose later entries move to narrower partitions: an entry moves at most once for every bit of the time that it waits.
+When entries outnumber slots too far, and when slots are dropped, the calendar is built anew without stale entries.
 (Document 3, section 5.3.2: state partitioned by expiration time.)
 """
 
@@ -37,7 +37,7 @@ class Calendar:
         self._add(self.wake[slots], slots)
 
     def __len__(self) -> int:
-        """The number of entries."""
+        """The number of entries, stale ones among them."""
         return self._entries
 
     @property
@@ -52,7 +52,7 @@ class Calendar:
             self.wake = grown
 
     def schedule(self, slots: Ints, times: Ints) -> None:
-        """Sets the instants of different slots."""
+        """Sets the instants of slots, none of which occurs twice."""
         changed = self.wake[slots] != times
         if changed.any():
             slots, times = slots[changed], times[changed]

@@ -142,6 +142,17 @@ def test_a_class_does_not_merge_while_a_tuple_is_in_its_window_that_the_younger_
     assert classes(db) == [1]
 
 
+def test_a_class_whose_older_twin_was_dropped_merges_with_the_one_before() -> None:
+    db = world()
+    now = one_by_one(db, "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]", 3)
+    db.execute("DROP CONTINUOUS QUERY q1")
+    db.engine.running[next(iter(db.engine.running))].compact()
+    for _ in range(60):
+        now += 37
+        db.push("s", [{"a": 1, "ts": at(now)}])
+    assert classes(db) == [1]
+
+
 def test_merged_classes_survive_a_save(tmp_path: Path) -> None:
     db = world()
     now = one_by_one(db, "SELECT a, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY a", 10)

@@ -1,10 +1,13 @@
 """Ends of windows over stored rows: which rows leave the window of each query, and when the next one will.
 
-Rows are in the order of event time. A query is a range of integers along each attribute, a window, and the arrival
-number from which on it sees rows. `next` is the instant at which the oldest of its rows leaves: the search goes on from
-there. In every full block of `BLOCK` rows, the rows are also sorted by the first attribute, so that a query looks only
-at rows in its range: O(log BLOCK) and its matches for each block that it passes. (Document 3, section 5.3.2: windows
-that expire in the order of arrival need no structure but the window itself.)
+A row has a position in the log, and a place in the order of event time. A query is a range of integers along each
+attribute, a window, and the arrival number from which on it sees rows. `next` is the instant at which the oldest of its
+rows leaves: the search begins at the first row with the event time `next - 1 - width`, and ends in the block of the
+first row that leaves later. In every full block of `BLOCK` places, the rows are also sorted by the first attribute.
+
+Cost of a call, for each query: O(log rows), and for each block that it passes O(log BLOCK) and the rows in its range of
+the first attribute; where these are many, and in the last block, the rows up to the first that leaves later. (Document
+3, section 5.3.2: a window that expires in its own order needs no other structure.)
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from eddyline.index.runtime.kernel_cache import inlined, kernel
 
 NEVER = int(np.iinfo(np.int64).max)
 BLOCK = 1024  # rows
+MANY = BLOCK // 8  # rows in range, from which on a block is read in the order of time: the first of them may suffice
 
 
 class WindowRows(NamedTuple):
-    """Stored rows: their positions in the order of event time; by position, event time, arrival and attributes; for
-    each full block of places in that order, the places in it by the first attribute."""
+    """Stored rows. `order`: by place, the position. By position: event time, arrival and attributes. `by_value`: for
+    each full block, the places in it, counted from its first, in the order of the first attribute."""
 
     order: Ints32
     ts: Ints
@@ -32,7 +36,8 @@ class WindowRows(NamedTuple):
 
 
 class WindowQueries(NamedTuple):
-    """By query: the first and last integer that it accepts, by attribute; what it sees; its window; its next end."""
+    """By attribute and query, the first and last integer that is accepted; by query, the first arrival number that it
+    sees, its window, and when the oldest of its rows leaves."""
 
     low: Ints
     high: Ints
@@ -65,7 +70,7 @@ def _accepts(rows: WindowRows, queries: WindowQueries, query: int, row: int) -> 
 
 @inlined
 def _end(ts: int, width: int) -> int:
-    """The instant after the last at which a row is in a window."""
+    """The first instant at which a row is no longer in a window."""
     return ts + width + 1 if ts < NEVER - width else NEVER
 
 
@@ -84,7 +89,7 @@ def _place_from(rows: WindowRows, block: int, value: int) -> int:
 
 @kernel
 def sort_blocks(order: Ints32, values: Ints, by_value: Shorts, begin: int) -> None:
-    """Sorts the places in each block from a block on by their values."""
+    """Sorts the places in each block by their values, from block `begin` on."""
     for block in range(begin, len(by_value) // BLOCK):
         first = block * BLOCK
         own = np.empty(BLOCK, np.int64)
@@ -95,7 +100,8 @@ def sort_blocks(order: Ints32, values: Ints, by_value: Shorts, begin: int) -> No
 
 @kernel
 def ended_rows(rows: WindowRows, queries: WindowQueries, upto: int) -> tuple[Ints, Ints, Ints]:
-    """The rows that leave windows from `next` up to an instant: query and row, by query; and each query's next end."""
+    """The rows that leave windows from `next` up to an instant: query and row, in no order of time; and by query the
+    new `next`."""
     n, blocks = len(rows.order), len(rows.by_value) // BLOCK
     following = queries.next.copy()
     query, left, total = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
@@ -111,6 +117,8 @@ def ended_rows(rows: WindowRows, queries: WindowQueries, upto: int) -> tuple[Int
             if sorted_:
                 begin = _place_from(rows, block, queries.low[0, q])
                 stop = BLOCK if queries.high[0, q] == NEVER else _place_from(rows, block, queries.high[0, q] + 1)
+                if stop - begin > MANY:
+                    begin, stop, sorted_ = place, (block + 1) * BLOCK, False
             if total + stop - begin > len(query):
                 query, left = _longer(query, total, stop - begin), _longer(left, total, stop - begin)
             for i in range(begin, stop):

@@ -1,11 +1,12 @@
 """Rewrite rules. A rule maps a node to an equivalent node, and is applied bottom-up.
 
-The rules of `RULES` always pay, and are applied in turn until nothing changes: conditions only move down, and
-projections and selections only become fewer. Those of `CHOSEN` are applied where the cost model finds the new form
-clearly cheaper. What is decided depends on the plan and the given statistics alone.
+The rules of `RULES` always pay. They are applied in turn until nothing changes, which happens because conditions only
+move down, and neighbouring projections or selections only merge. Then each rule of `CHOSEN` is applied in one pass,
+where the cost model finds the new form clearly cheaper. The result depends on the arguments of `optimize` alone.
 
 The operators of a family must not change while it has state, so a family keeps the generation of rules that it was
-planned with. A rule, a guess or a margin that changes plans of families that may exist starts a new generation.
+planned with. A rule, a default of the cost model or a margin that changes plans of families that may exist starts a
+new generation.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Choice:
         # Below an operator that waits, both forms run once per class of queries.
         known = replace(self.statistics, queries=1.0) if below_waiting else self.statistics
         before, after = (estimate(n, known, self.lookup).cost for n in (node, other))
-        if after * MARGIN > before:
+        if after * MARGIN >= before:
             return node
         self.notes.append(
             f"{name_of(self.rule)}, for an estimated cost of {after:,.0f} a second instead of {before:,.0f}"
