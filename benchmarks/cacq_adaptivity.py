@@ -19,7 +19,7 @@ from benchmarks._report import Figure, report
 from benchmarks.cacq_routing import PREDICATES, connection, pool_names, pool_run, tuples
 from benchmarks.yardsticks.ticket_order import TicketOrder
 from eddyline.index.filters.bitmaps import Bitmaps
-from eddyline.routing.filter_eddy import FilterEddy
+from eddyline.routing.filter_eddy import FilterEddy, Lookups
 
 WORKLOADS = {
     "workload 1": ["a > 30", "b > 50", "c > 10", "d > 40", "e > 90"],
@@ -117,8 +117,8 @@ def main() -> bool:
     host.FEWEST_FAMILIES = 1  # the first query alone has a filter too
     begin = FilterEddy.__init__
 
-    def reversed_start(self: FilterEddy, maps: Bitmaps) -> None:
-        begin(self, maps)
+    def reversed_start(self: FilterEddy, maps: Bitmaps, lookups: Lookups | None = None) -> None:
+        begin(self, maps, lookups)
         self.order = self.order[::-1].copy()
 
     FilterEddy.__init__ = reversed_start  # type: ignore[method-assign]
