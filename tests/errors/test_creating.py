@@ -11,7 +11,7 @@ from eddyline.local.connection import Connection
 from tests.errors.state import connection, fingerprint
 
 PLACES = {
-    "planning": "eddyline.engine.family.plan",
+    "planning": "eddyline.engine.family.optimize",
     "building operators": "eddyline.engine.running_family.build",
     "reading tables": "eddyline.engine.running_family.RunningFamily.run",
     "looking at the clock": "eddyline.engine.clocks.Clocks.of",
