@@ -32,13 +32,13 @@ class Calendar:
     def _build(self) -> None:
         self._clock = _BEFORE_ALL
         self._partitions = [(GrowingArray(np.int64), GrowingArray(np.int64)) for _ in range(PARTITIONS)]
-        self._entries = 0
+        self._sizes = [0] * PARTITIONS  # entries, by partition
         slots = np.nonzero(self.wake < MAX)[0]
         self._add(self.wake[slots], slots)
 
     def __len__(self) -> int:
         """The number of entries, stale ones among them."""
-        return self._entries
+        return sum(self._sizes)
 
     @property
     def nbytes(self) -> int:
@@ -59,7 +59,7 @@ class Calendar:
             self.wake[slots] = times
             later = times < MAX
             self._add(times[later], slots[later])
-            if worth_compacting(self._entries, len(self.wake)):
+            if worth_compacting(len(self), len(self.wake)):
                 self._build()
 
     def hasten(self, slots: Ints, times: Ints) -> None:
@@ -83,16 +83,15 @@ class Calendar:
         reached = partition_of(now, self._clock)
         times, slots = [], []
         for p in range(reached + 1):
-            if len(self._partitions[p][0]):
+            if self._sizes[p]:
                 of_time, of_slot = self._partitions[p]
                 times.append(of_time.values)
                 slots.append(of_slot.values)
-                self._partitions[p] = GrowingArray(np.int64), GrowingArray(np.int64)
+                self._partitions[p], self._sizes[p] = (GrowingArray(np.int64), GrowingArray(np.int64)), 0
         self._clock = max(self._clock, now)
         if not slots:
             return np.empty(0, np.int64)
         time, slot = np.concatenate(times), np.concatenate(slots)
-        self._entries -= len(slot)
         is_due = time <= now
         self._add(time[~is_due], slot[~is_due])
         return slot[is_due]
@@ -101,7 +100,6 @@ class Calendar:
         """Files entries, each in the partition of its instant."""
         if not len(times):
             return
-        self._entries += len(times)
         partition = partitions_of(times, self._clock)
         least, most = int(partition.min()), int(partition.max())
         for p in range(least, most + 1):
@@ -109,6 +107,7 @@ class Calendar:
             of_time, of_slot = self._partitions[p]
             of_time.append(times[mine])
             of_slot.append(slots[mine])
+            self._sizes[p] += len(times[mine])
 
     def keep(self, used: Mask) -> None:
         """Keeps the slots under the mask, and renumbers them in their order."""

@@ -39,7 +39,8 @@ class GrowingArray:
 
     def append(self, values: npt.NDArray[Any]) -> None:
         stop = self._count + len(values)
-        self.reserve(stop)
+        if stop > len(self._memory):
+            self.reserve(stop)
         self._memory[self._count : stop] = values
         self._count = stop
 
