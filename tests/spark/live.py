@@ -48,7 +48,10 @@ class Live:
         self.caches: Counter[str] = Counter()  # how buckets were found: "hit" or "miss"
         self._files = 0
         self._run: PipelineRun | None = None
-        (folder / "pipeline.sql").write_text(script(folder, delays, families, streams, sinks, idle, schema))
+        declared = list(schema.families if families is None else families)
+        self._later = [f for f in declared if any(f"{name}(" in schema.families[f][1] for name in schema.functions)]
+        at_once = [f for f in declared if f not in self._later]
+        (folder / "pipeline.sql").write_text(script(folder, delays, at_once, streams, sinks, idle, schema))
         self.open()
 
     def open(self) -> None:
@@ -60,6 +63,10 @@ class Live:
         for name, f in self.schema.functions.items():
             if self.pipe.catalog.catalog.functions.get(name) is None:
                 self.pipe.function(name, f.body, f.takes, f.gives)
+        for name in self._later:  # they call functions
+            if self.pipe.catalog.registry.find(name) is None:
+                params, text = self.schema.families[name]
+                self.pipe.execute(f"CREATE QUERY FAMILY {name} ({params}) AS {text}")
 
     def _note(self, figures: BatchFigures) -> None:
         self.caches.update(hit=figures.cache_hits, miss=figures.cache_misses)
