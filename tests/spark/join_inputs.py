@@ -28,9 +28,11 @@ class JoinWorld:
         self._now = 0.0
 
     def first(self) -> Batch:
-        """Most queries, and rows in every table."""
+        """Most queries, and no fewer than four, and rows in every table."""
         made = Batch(changes=[self.contents.first(t) for t in MULTI.tables])
         while self.queries.waiting and self.rnd.random() < 0.9:
+            made.events.append(self.queries.come())
+        while self.queries.waiting and len(self.queries.standing) < 4:
             made.events.append(self.queries.come())
         return made
 

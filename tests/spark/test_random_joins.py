@@ -42,4 +42,4 @@ def test_random_joins_over_shared_streams_equal_the_reference(seed: int, spark: 
     assert whole(tmp_path / "ck")
     live.check()
     print(f"seed {seed}: {len(world.schema.families)} families, {dict(live.judge.compared)}")
-    assert live.judge.compared["queries"] == len(live.judge.host.ended) > 1
+    assert live.judge.compared["queries"] == len(live.judge.host.ended) > 3
