@@ -62,13 +62,16 @@ class Values(NamedTuple):
 class Windows(NamedTuple):
     """How long rows last, by level and slot, and from which arrival number on they are visible, by slot.
 
-    `narrowest` (by level) and `latest` say the same for all slots together: what satisfies these satisfies all.
+    What satisfies `narrowest` (by level) and `latest` satisfies all slots of a step; what does not satisfy `widest` and
+    `earliest` satisfies none.
     """
 
     widths: Ints
     since: Ints
     narrowest: Ints
     latest: int
+    widest: Ints
+    earliest: int
 
 
 class Matched(NamedTuple):
@@ -88,14 +91,13 @@ class Times(NamedTuple):
 
 @inlined
 def _interval(boxes: Boxes, attribute: int, value: int) -> int:
-    """The place of the bitmap of the interval that has a value."""
-    low, high = boxes.starts[attribute], boxes.starts[attribute + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if boxes.cuts[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
+    """The place of the bitmap of the interval that has a value. The search has no branch that depends on the value: a
+    wrongly predicted one costs more than reading a cut."""
+    low, left = boxes.starts[attribute], boxes.starts[attribute + 1] - boxes.starts[attribute]
+    while left > 0:
+        half = (left + 1) // 2
+        low += half * (boxes.cuts[low + half - 1] <= value)
+        left -= half
     return int(low + attribute)
 
 
@@ -161,6 +163,17 @@ def _in_all_windows(windows: Windows, times: Times, place: int, row: int) -> boo
 
 
 @inlined
+def _in_no_window(windows: Windows, times: Times, place: int, row: int) -> bool:
+    """Whether no query sees the stored row together with the rows joined so far."""
+    level, ts = len(times.joined), times.stored[row]
+    outside = times.arrivals[row] < windows.earliest
+    for d in range(level):
+        other = times.joined[d, place]
+        outside |= ts - other > windows.widest[d] or other - ts > windows.widest[level]
+    return bool(outside)
+
+
+@inlined
 def _in_windows(windows: Windows, times: Times, place: int, row: int, slot: int) -> bool:
     """The same for one query."""
     if times.arrivals[row] < windows.since[slot]:
@@ -198,6 +211,8 @@ def narrowed(
     kept = 0
     for i in range(n):
         place, row, some = matched.place[i], matched.row[i], np.uint64(0)
+        if _in_no_window(windows, times, place, row):
+            continue
         for w in range(words):
             left[kept, w] = bits[place, w] & mask[w]
         _narrow(boxes, values, i, left[kept])

@@ -195,8 +195,9 @@ def assembled(members: Sequence[Member], queries: Mapping[int, QueryRows], funct
         for t in going:
             of, (target, stems, key) = next_target[level] == t, targets[t]
             attributes, boxes = ranges[level + 1].boxes(of)
-            windows = Windows(widths, since, widths[:, of].min(axis=1), int(since[of].max()))
-            longest = int(widths[level + 1][of].max())
+            narrowest, widest = widths[:, of].min(axis=1), widths[:, of].max(axis=1)
+            windows = Windows(widths, since, narrowest, int(since[of].max()), widest, int(since[of].min()))
+            longest = int(widest[level + 1])
             tables.steps[level].append(TrieStep(t, target, stems, key, bitmap(of), attributes, boxes, windows, longest))
     return tables
 

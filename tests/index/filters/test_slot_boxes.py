@@ -122,7 +122,8 @@ def test_matches_keep_the_slots_that_see_them_in_all_windows(seed: int) -> None:
         if left:
             expected[r] = left
     masked = sorted(mask) or [0]
-    windows = Windows(width, since, width[:, masked].min(axis=1), int(since[masked].max()))
+    narrowest, widest = width[:, masked].min(axis=1), width[:, masked].max(axis=1)
+    windows = Windows(width, since, narrowest, int(since[masked].max()), widest, int(since[masked].min()))
     times, matched = Times(before, ts, arrival), Matched(probing, np.arange(w.rows))
     places, rows, joined, left = narrowed(w.boxes, w.values, windows, times, matched, bits, mask_of(mask, words))
     assert dict(zip(rows.tolist(), sets(left), strict=True)) == expected
