@@ -345,7 +345,8 @@ class Engine(Runner):
     def _route(self, appended: Mapping[LogName, Delta]) -> tuple[Routes, Set[int]]:
         """Lets the tuples that were appended to logs take shared routes."""
         arrived = {name: (self.store.logs[name], batch) for name, batch in appended.items()}
-        return take_shared_routes(self.shared_joins, arrived, self._sharing, self.definitions.functions, self._revision)
+        functions, threads = self.definitions.functions, self.options.threads
+        return take_shared_routes(self.shared_joins, arrived, self._sharing, functions, self._revision, threads)
 
     def _sharing(self, name: LogName) -> list[RunningFamily]:
         """The families that read a log."""

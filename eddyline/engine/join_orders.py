@@ -6,7 +6,8 @@ order if that saves the share `GAIN` of its cost. Stored rows are not touched. J
 for probes that others make anyway.
 
 When and what is decided depends only on arrivals, rows and queries, and never on measured time: a replay gives rows in
-the same order. At most `CHECKS` joins are checked in one step, the others in the next ones.
+the same order. At most `CHECKS` joins are checked in one step, so that they share what is measured of a stream; the
+next checks follow after `PACE` arrivals for each of them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ DRIFT = 2.0  # the factor by which a measure must change before orders are searc
 GAIN = 0.1  # of the cost of an order that another one must save
 CALM = 8  # intervals: the most between checks of a join whose statistics do not move
 CHECKS = 16  # joins in one step
-PACE = 1024  # arrivals for each join that is checked, so that small steps pay for few checks
+PACE = 2048  # arrivals after the check of a join, before others are checked
 
 _Shared = tuple[int, list[StepName], list[float]]  # a route in the trie: its origin, steps, and shares
 
@@ -86,9 +87,8 @@ class JoinOrders:
         for r in joins:
             if r.measured.join.orders.checked is None:
                 r.measured.join.orders.checked = arrivals
-        allowed = (arrivals - _paced(joins)) // PACE + 1
-        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][: min(CHECKS, max(0, allowed))]
-        if not due:
+        due = [r for r in joins if arrivals >= _next_check(r.measured.join, interval)][:CHECKS]
+        if not due or arrivals < _paced(joins):
             self._due = self._next(joins, interval, arrivals)
             return False
         by_join = {id(m.join): m for m in members}

@@ -92,6 +92,7 @@ def take_shared_routes(
     readers_of: Callable[[LogName], Sequence[RunningFamily]],
     functions: Functions,
     revision: int,
+    threads: int,
 ) -> tuple[Routes, Set[int]]:
     """Lets the tuples that were appended to logs in a step take shared routes. Returns by join and input the rows that
     it may emit, and the families for which nothing changes."""
@@ -103,7 +104,7 @@ def take_shared_routes(
             shared[name] = SharedJoins()
         joins, readers = shared[name], readers_of(name)
         joins.prepare(name.stream, readers, functions, revision)
-        results = joins.candidates(Arriving(batch, fresh))
+        results = joins.candidates(Arriving(batch, fresh, threads))
         busy.update(r.family.number for r in readers if results is None or r.family.number not in joins.idle)
         if results is not None:
             routed |= results.candidates

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.arrays import Ints, Mask
+from eddyline.index.keys.string_table import enlarged
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.coverage import NOTHING_SENT, extend_coverage
 from eddyline.index.timelines.slot_lists import SlotLists
 from eddyline.operators.base import Operator, Step
 from eddyline.operators.counting import made_by
 from eddyline.operators.evaluate import Functions
-from eddyline.operators.slots import Slots, grown
+from eddyline.operators.slots import Slots
 from eddyline.operators.twin_classes import SentRows
 from eddyline.plan import physical
 from eddyline.state.calendar import Calendar
@@ -80,8 +81,10 @@ class DuplicateElimination(Operator):
 
     def _grow(self) -> None:
         n = len(self.slots)
-        self.out_end = grown(self.out_end, n, NOTHING_SENT)
-        self.cover_end = grown(self.cover_end, n, NOTHING_SENT)
+        have = len(self.out_end)
+        if n > have:
+            self.out_end, self.cover_end = (enlarged(ends, have, n) for ends in (self.out_end, self.cover_end))
+            self.out_end[have:] = self.cover_end[have:] = NOTHING_SENT
         self.ahead.grow(n)
         self.calendar.grow(n)
 

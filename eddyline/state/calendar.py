@@ -16,12 +16,14 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.arrays import Ints, Mask
+from eddyline.index.keys.string_table import enlarged
 from eddyline.index.runtime.garbage import worth_compacting
 from eddyline.index.timelines.time_partitions import PARTITIONS, partition_of, partitions_of
 from eddyline.state.delta import MAX
 from eddyline.state.store.growing import GrowingArray
 
 _BEFORE_ALL = int(np.iinfo(np.int64).min)
+_MOST_SLOTS = 2**31 - 1  # entries have slots of 32 bits
 
 
 class Calendar:
@@ -31,7 +33,7 @@ class Calendar:
 
     def _build(self) -> None:
         self._clock = _BEFORE_ALL
-        self._partitions = [(GrowingArray(np.int64), GrowingArray(np.int64)) for _ in range(PARTITIONS)]
+        self._partitions: dict[int, tuple[GrowingArray, GrowingArray]] = {}  # instants and slots, where there are any
         self._sizes = [0] * PARTITIONS  # entries, by partition
         slots = np.nonzero(self.wake < MAX)[0]
         self._add(self.wake[slots], slots)
@@ -42,14 +44,16 @@ class Calendar:
 
     @property
     def nbytes(self) -> int:
-        return self.wake.nbytes + sum(a.nbytes for of_one in self._partitions for a in of_one)
+        return self.wake.nbytes + sum(a.nbytes for of_one in self._partitions.values() for a in of_one)
 
     def grow(self, slots: int) -> None:
         """Makes room for slots up to this number."""
-        if slots > len(self.wake):
-            grown = np.full(max(slots, 2 * len(self.wake)), MAX, np.int64)
-            grown[: len(self.wake)] = self.wake
-            self.wake = grown
+        have = len(self.wake)
+        if slots > have:
+            if slots > _MOST_SLOTS:
+                raise OverflowError(f"a calendar has at most {_MOST_SLOTS} slots")
+            self.wake = enlarged(self.wake, have, slots)
+            self.wake[have:] = MAX
 
     def schedule(self, slots: Ints, times: Ints) -> None:
         """Sets the instants of slots, none of which occurs twice."""
@@ -84,14 +88,14 @@ class Calendar:
         times, slots = [], []
         for p in range(reached + 1):
             if self._sizes[p]:
-                of_time, of_slot = self._partitions[p]
+                of_time, of_slot = self._partitions.pop(p)
                 times.append(of_time.values)
                 slots.append(of_slot.values)
-                self._partitions[p], self._sizes[p] = (GrowingArray(np.int64), GrowingArray(np.int64)), 0
+                self._sizes[p] = 0
         self._clock = max(self._clock, now)
         if not slots:
             return np.empty(0, np.int64)
-        time, slot = np.concatenate(times), np.concatenate(slots)
+        time, slot = np.concatenate(times), np.concatenate(slots, dtype=np.int64)
         is_due = time <= now
         self._add(time[~is_due], slot[~is_due])
         return slot[is_due]
@@ -104,6 +108,8 @@ class Calendar:
         least, most = int(partition.min()), int(partition.max())
         for p in range(least, most + 1):
             mine = slice(None) if least == most else partition == p
+            if p not in self._partitions:
+                self._partitions[p] = GrowingArray(np.int64), GrowingArray(np.int32)
             of_time, of_slot = self._partitions[p]
             of_time.append(times[mine])
             of_slot.append(slots[mine])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
@@ -23,6 +23,13 @@ def in_portions(
     if threads == 1 or len(starts) < 2:
         return [work(s, min(s + size, rows)) for s in starts]
     return list(_pool(threads, os.getpid()).map(lambda s: work(s, min(s + size, rows)), starts))
+
+
+def at_once(work: Sequence[Callable[[], Result]], threads: int) -> list[Result]:
+    """The results of calls that do not depend on each other, in their order."""
+    if threads == 1 or len(work) < 2:
+        return [call() for call in work]
+    return list(_pool(threads, os.getpid()).map(lambda call: call(), work))
 
 
 @cache

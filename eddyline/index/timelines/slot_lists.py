@@ -2,7 +2,8 @@
 
 A list has a place in the array with room for `capacity` rows. One that outgrows its place moves to the end, with twice
 the room; when less than half of the array is in use, it is compacted. So reading and replacing the lists of some slots
-costs O(slots + their rows), amortised, whatever the other slots have. 16 bytes a slot, beside the rows.
+costs O(slots + their rows), amortised, whatever the other slots have. 16 to 18 bytes a slot, beside the rows; none
+until some list has a row.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class SlotLists:
         """`width`: integers in a row."""
         self._lists = Lists(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
         self._rows: Ints = np.empty((0, width), np.int64)
+        self._slots = 0
         self._end = 0  # of the places in use
         self._held = 0  # rows in lists
 
@@ -42,19 +44,29 @@ class SlotLists:
 
     def grow(self, slots: int) -> None:
         """Makes room for slots up to this number; their lists are empty."""
+        self._slots = max(self._slots, slots)
+
+    def _make_places(self) -> None:
+        """Gives every slot an entry in `_lists`, and some to spare. Called when there are rows, or will be."""
         have = len(self._lists.start)
-        if slots > have:
-            more = max(slots, 2 * have) - have
+        if self._slots > have:
+            more = self._slots + self._slots // 8 - have
             self._lists = Lists(*(np.concatenate([a, np.zeros(more, a.dtype)]) for a in self._lists))
 
     def of(self, slots: Ints) -> tuple[Ints, Ints]:
         """The lists of some slots: list i is rows[at[i] : at[i + 1]]. Returns (at, rows)."""
         at = np.zeros(len(slots) + 1, np.int64)
+        if not self._held:
+            return at, self._rows[:0]
+        self._make_places()
         np.cumsum(self._lists.length[slots], out=at[1:])
         return at, _gather(self._lists, self._rows, slots, at)
 
     def replace(self, slots: Ints, at: Ints, rows: Ints) -> None:
         """Replaces the lists of different slots; `at` and `rows` are as `of` returns them."""
+        if not self._held and not len(rows):
+            return
+        self._make_places()
         count = np.diff(at)
         moves = count > self._lists.capacity[slots]
         needed = self._end + 2 * int(count[moves].sum())
@@ -69,6 +81,7 @@ class SlotLists:
 
     def keep(self, used: Mask) -> None:
         """Keeps the slots under the mask, and renumbers them in their order."""
+        self._slots = int(np.count_nonzero(used))
         self._rebuild(np.nonzero(used)[0])
 
     def _rebuild(self, slots: Ints) -> None:

@@ -14,6 +14,7 @@ and 3.3.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from eddyline.index.filters.slot_boxes import (
     overlapping,
     wanting,
 )
+from eddyline.index.runtime.parallel import SMALLEST, at_once
 from eddyline.operators.base import columns_for
 from eddyline.operators.evaluate import Functions, evaluate
 from eddyline.operators.joins.candidates import Candidates
@@ -54,6 +56,14 @@ class TooManyResults(Exception):
     """A batch has too many partial results for shared probing."""
 
 
+class Probed(NamedTuple):
+    """What partial results have become at one step of the trie: joined with rows, and those that a query accepts."""
+
+    step: TrieStep
+    joined: int
+    left: Level | None
+
+
 class Level(NamedTuple):
     """Partial results: the positions of their tuples in the batch, of their partners in logs, and their lineage."""
 
@@ -65,10 +75,11 @@ class Level(NamedTuple):
 
 class Arriving(NamedTuple):
     """The tuples of one stream that arrive in a step; for each log (its identity) that the step appends to, the first
-    arrival number of its new rows."""
+    arrival number of its new rows; the number of threads that may probe."""
 
     batch: Delta
     fresh: Mapping[int, int]
+    threads: int = 1
 
 
 class SharedRoutes:
@@ -94,6 +105,7 @@ class SharedRoutes:
 
     def count(self, depth: int, target: int, joined: int, left: int) -> None:
         """Partial results of a level were joined with rows of a target, of which some are left."""
+        self.built += joined
         done = self.steps.setdefault((depth, target), StepCounts())
         done.compared += joined
         done.left += left
@@ -140,6 +152,7 @@ class _Run:
 
     def __init__(self, routes: SharedRoutes, tables: Tables, arriving: Arriving, alive: Words) -> None:
         self.routes, self.tables, self.batch, self.fresh = routes, tables, arriving.batch, arriving.fresh
+        self.threads = arriving.threads
         self.results: dict[tuple[int, int], Candidates | None] = {}
         self.families: set[int] = set()
         self._views: dict[int, LogView] = {}
@@ -157,8 +170,16 @@ class _Run:
 
     def _next(self, level: Level, depth: int) -> Level:
         steps = self.tables.steps[depth - 1] if depth <= len(self.tables.steps) else []
-        probed = [self._probe(level, step, depth) for step in steps]
-        parts = [p for p in probed if p is not None]
+        indexes = [(s, s.stems[-1].index(s.key)) for s in steps if len(s.stems[-1].log)]  # made here, if they are new
+        work = [partial(self._probe, level, step, index) for step, index in indexes]
+        parts = list[Level]()
+        for step, joined, left in at_once(work, self.threads if len(level.origin) >= SMALLEST else 1):
+            if joined:
+                self.routes.count(depth, step.number, joined, 0 if left is None else len(left.origin))
+            if left is not None:
+                self._finish(left, depth)
+                if overlapping(left.bits, self.tables.going[depth]):
+                    parts.append(left)
         if not parts:
             return Level(np.empty(0, np.int64), [], level.times[:, :0], level.bits[:0])
         if len(parts) == 1:
@@ -167,12 +188,10 @@ class _Run:
         times = np.concatenate([p.times for p in parts], axis=1)
         return Level(np.concatenate([p.origin for p in parts]), rows, times, np.concatenate([p.bits for p in parts]))
 
-    def _probe(self, level: Level, step: TrieStep, depth: int) -> Level | None:
-        """The partial results that go to a target, joined with its rows; those whose routes end there are results."""
+    def _probe(self, level: Level, step: TrieStep, index: KeyIndex) -> Probed:
+        """The partial results that go to a target, joined with its rows. Steps of one level are probed by threads, so
+        nothing is changed here but caches."""
         log = step.stems[-1].log
-        if not len(log):
-            return None
-        index = step.stems[-1].index(step.key)
         fresh = None if step.target.sees_step else self.fresh.get(id(log))
         high = len(log) if fresh is None else log.position_of(fresh)
         low = log.position_from(self.least - step.longest) if self.least > LEAST + step.longest else 0
@@ -181,20 +200,17 @@ class _Run:
         if total > MOST_PARTIAL:
             raise TooManyResults
         if not total:
-            return None
-        self.routes.built += total
+            return Probed(step, 0, None)
         matched = Matched(place, rows)
         values = _stored_values(step.attributes, log, matched.row)
         times = Times(level.times, log.ts, log.arrivals)
         kept, row, joined_times, left = narrowed(
             step.boxes, values, step.windows, times, matched, level.bits, step.mask
         )
-        self.routes.count(depth, step.number, total, len(kept))
         if not len(kept):
-            return None
+            return Probed(step, total, None)
         joined = Level(level.origin[kept], [*(r[kept] for r in level.rows), row], joined_times, left)
-        self._finish(joined, depth)
-        return joined if overlapping(left, self.tables.going[depth]) else None
+        return Probed(step, total, joined)
 
     def _wanted_slots(self, step: TrieStep, index: KeyIndex, level: Level) -> Ints:
         """The slots that partial results want in a target. Keys of the arriving tuples are looked up once."""
