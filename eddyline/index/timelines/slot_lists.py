@@ -28,7 +28,7 @@ class Lists(NamedTuple):
 class SlotLists:
     def __init__(self, width: int) -> None:
         """`width`: integers in a row."""
-        self._lists = Lists(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+        self._lists = _no_lists()
         self._rows: Ints = np.empty((0, width), np.int64)
         self._slots = 0
         self._end = 0  # of the places in use
@@ -57,7 +57,7 @@ class SlotLists:
         """The lists of some slots: list i is rows[at[i] : at[i + 1]]. Returns (at, rows)."""
         at = np.zeros(len(slots) + 1, np.int64)
         if not self._held:
-            return at, self._rows[:0]
+            return at, np.empty((0, self._rows.shape[1]), np.int64)
         self._make_places()
         np.cumsum(self._lists.length[slots], out=at[1:])
         return at, _gather(self._lists, self._rows, slots, at)
@@ -81,14 +81,20 @@ class SlotLists:
 
     def keep(self, used: Mask) -> None:
         """Keeps the slots under the mask, and renumbers them in their order."""
-        self._slots = int(np.count_nonzero(used))
-        self._rebuild(np.nonzero(used)[0])
+        slots = np.nonzero(used)[0]
+        self._rebuild(slots)
+        self._slots = len(slots)
 
     def _rebuild(self, slots: Ints) -> None:
         at, rows = self.of(slots)
         count = np.diff(at).astype(np.int32)
-        self._lists, self._rows = Lists(at[:-1].copy(), count, count.copy()), rows
+        self._lists = Lists(at[:-1].copy(), count, count.copy()) if len(rows) else _no_lists()
+        self._rows = rows
         self._end = self._held = len(rows)
+
+
+def _no_lists() -> Lists:
+    return Lists(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 @kernel
