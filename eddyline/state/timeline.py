@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from eddyline.arrays import Doubles, Ints
 from eddyline.index.keys.sorted_runs import event_ranges, spread
+from eddyline.index.runtime.garbage import SPARE
 from eddyline.state.delta import MAX, MIN, Delta
 from eddyline.state.saved_tables import loaded_ints
 
@@ -97,10 +98,15 @@ class Timeline:
         if len(events):
             self.runs.append(events.sorted())
             self._unswept += len(events)
-            if 2 * self._unswept > sum(len(r) for r in self.runs):  # so that old runs do not keep applied events
+            if self._worth_sweeping():
                 self._unswept = 0
                 self.runs = [r.take(r.time > self.applied[r.slot]) for r in self.runs]
             self._merge()
+
+    def _worth_sweeping(self) -> bool:
+        """Whether to drop applied events from all runs: once an eighth of many events is new, or a half of few."""
+        events = sum(len(r) for r in self.runs)
+        return 2 * self._unswept > events or (self._unswept > SPARE and 8 * self._unswept > events)
 
     def due(self, slots: Ints, upto: int) -> Events:
         """The events of these slots up to an instant that are not yet applied; marks them as applied."""

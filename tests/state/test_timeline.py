@@ -103,6 +103,18 @@ def test_events_that_were_taken_are_gone_after_the_next_merge() -> None:
     assert [len(r) for r in timeline.runs] == [6]
 
 
+def test_a_large_timeline_keeps_few_events_that_were_taken() -> None:
+    window, step = 40_000, 1_000
+    timeline, every = Timeline(1, 1), np.arange(10)
+    timeline.grow(len(every))
+    kept = []
+    for now in range(0, 4 * window, step):
+        timeline.due(every, now)
+        timeline.add(batch([(t % len(every), t, 1, 0.0) for t in range(now + window, now + window + step)]))
+        kept.append(sum(len(r) for r in timeline.runs))
+    assert max(kept) <= 1.2 * window
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_runs_grow_geometrically(seed: int) -> None:
     rnd = Random(seed)
