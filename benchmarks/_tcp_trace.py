@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 UNIT = 1_000  # microseconds
-SCHEMA = "ts TIMESTAMP, duration DOUBLE, protocol VARCHAR, payload BIGINT, source BIGINT, destination BIGINT"
 PROTOCOLS = {"telnet": 0.2, "ftp": 0.02, "smtp": 0.38, "nntp": 0.2, "finger": 0.1, "other": 0.1}  # shares
 
 Ints = npt.NDArray[np.int64]
